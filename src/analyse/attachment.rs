@@ -44,6 +44,7 @@ impl<'a> Tree<'a> {
                 id: *id,
                 attached_at: place.map_or_else(String::new, |place| place.path.lossy().into_owned()),
                 flags: place.map_or_else(Vec::new, |place| flags(place, index < preorder)),
+                link_unknown: place.is_some_and(|place| place.own.links_unknown.is_some()),
             })
             .collect()
     }
@@ -157,6 +158,7 @@ mod tests {
             effective: Answer::Known(effective.to_vec()),
             own: Answer::Known(own),
             pids: Vec::new(),
+            unseen: None,
             uid: None,
         }
     }

@@ -22,8 +22,8 @@ impl CgroupGpus {
     /// The selection for a process in a cgroup of the observation; `None` if the
     /// cgroup was not observed. Where the v1 controller is mounted, the v1 group of
     /// the process counts too.
-    pub fn new(observation: &Observation, process: &Process) -> Option<Self> {
-        let mut join = JoinedNode::new(observation, &TimeLimit::default());
+    pub fn new(observation: &Observation, process: &Process, limit: &TimeLimit) -> Option<Self> {
+        let mut join = JoinedNode::new(observation, limit);
         let view = join.view_of_process(process)?;
         let numbering = Numbering::new(&observation.slurm, &observation.host.name, &join.gpus);
         for gpu in &mut join.gpus {
@@ -155,7 +155,7 @@ mod tests {
         let mut compared = 0;
         for (process, detail) in details {
             let Some(one) = reported.iter().find(|one| one.pid == process.pid) else { continue };
-            let cgroup_gpus = CgroupGpus::new(observation, process).unwrap();
+            let cgroup_gpus = CgroupGpus::new(observation, process, &TimeLimit::default()).unwrap();
             assert_eq!(
                 Some(cgroup_gpus.asked(&detail.live)),
                 one.visible.as_ref().map(|one| one.live.clone())

@@ -18,7 +18,7 @@ use super::rules;
 /// What happened to the programs of one cgroup; `None` if the same programs are in
 /// force and decide the same. Use [`NodeComparison`] for several cgroups.
 pub fn change(before: &Observation, after: &Observation, cgroup: &Text) -> Option<PolicyEvent> {
-    NodeComparison::new(before, after).change(cgroup)
+    NodeComparison::new(before, after, &TimeLimit::default()).change(cgroup)
 }
 
 /// Two observations of one node, of which each policy is decoded once.
@@ -48,7 +48,7 @@ struct Side<'a> {
 
 impl<'a> NodeComparison<'a> {
     /// Takes both in; the inventory is the later one's, if it has one.
-    pub fn new(before: &'a Observation, after: &'a Observation) -> Self {
+    pub fn new(before: &'a Observation, after: &'a Observation, limit: &TimeLimit) -> Self {
         let mut facts = &after.gpu_facts;
         let mut gpus = gpu::inventory(facts);
         if gpus.is_empty() {
@@ -58,10 +58,7 @@ impl<'a> NodeComparison<'a> {
         Self {
             before: Side::new(before),
             after: Side::new(after),
-            decoder: Decoder::of_programs(
-                before.programs.iter().chain(&after.programs),
-                &TimeLimit::default(),
-            ),
+            decoder: Decoder::of_programs(before.programs.iter().chain(&after.programs), limit),
             gpus,
             always_listed: rules::always_listed(facts),
             known: HashMap::new(),

@@ -45,8 +45,13 @@ impl Holdings {
 }
 
 /// Which of these devices the rules of process `pid` deny; `None` if the observation
-/// does not have the process.
-pub fn denied_of(observation: &Observation, pid: u32, devices: &[HeldDevice]) -> Option<Vec<String>> {
+/// does not have the process, or the rules are not known within the limit.
+pub fn denied_of(
+    observation: &Observation,
+    pid: u32,
+    devices: &[HeldDevice],
+    limit: &TimeLimit,
+) -> Option<Vec<String>> {
     let mut process = observation.processes.iter().find(|process| process.pid == pid)?.clone();
     let unasked = || Answer::Missing(String::new());
     process.detail = Some(Detail {
@@ -59,7 +64,8 @@ pub fn denied_of(observation: &Observation, pid: u32, devices: &[HeldDevice]) ->
         devices_cut: None,
         vgpu: None,
     });
-    let mut join = JoinedNode::new(observation, &TimeLimit::default());
+    let mut join = JoinedNode::new(observation, limit);
     join.view_of_process(&process)?;
-    Some(Processes::default().report(&process, &mut join).held_denied)
+    let denied = Processes::default().report(&process, &mut join).held_denied;
+    (!limit.was_missed()).then_some(denied)
 }

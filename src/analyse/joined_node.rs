@@ -201,6 +201,7 @@ impl<'a> JoinedNode<'a> {
             policy: self.table.add(policy, &mut self.decoder),
             gpus: self.view_of(policy).verdicts.clone(),
             processes,
+            unseen: cgroup.unseen.clone(),
         }
     }
 

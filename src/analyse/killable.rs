@@ -26,6 +26,9 @@ pub(super) fn spared_because(
 ) -> Option<&'static str> {
     let uid = hook.and_then(|hook| number(hook, "SLURM_JOB_UID"));
     let process = &leftover.process;
+    if leftover.belongs_by == JobEvidence::Unknown {
+        return Some("nothing tells whether it is the job's: its environment is not known");
+    }
     if process.uid == 0 {
         return Some("it is root's");
     }

@@ -3,8 +3,8 @@
 
 use crate::allocation::{Numbering, of_hook};
 use crate::model::{JobEvidence, JobIdSource, NoteCode, Owner};
-use crate::observation::{Environment, Observation, Problem, Process};
-use crate::owner::JobName;
+use crate::observation::{Answer, Cgroup, Environment, Observation, Problem, Process};
+use crate::owner::{Directory, JobName};
 use crate::policy::TimeLimit;
 use crate::report::{GpuSet, Leftover, Note, Payload};
 
@@ -51,7 +51,9 @@ pub fn leftovers(
             reported.held_unknown = Some("nobody looked into it".to_owned());
         }
         let gpus = search.counted(&belongs_by, reported.held.as_deref().unwrap_or_default());
-        if !gpus.is_empty() || reported.held_unknown.is_some() {
+        // One of which neither is known is in the problems.
+        let is_known = belongs_by != JobEvidence::Unknown || reported.held.is_some();
+        if is_known && (!gpus.is_empty() || reported.held_unknown.is_some()) {
             let owner = join.owners.of(&process.cgroup).cloned();
             let mut leftover = Leftover { process: reported, owner, belongs_by, gpus, ..Leftover::default() };
             let spared = killable::spared_because(&leftover, search.hook, search.gpus.as_ref());
@@ -66,6 +68,15 @@ pub fn leftovers(
         notes: Some(notes(observation)),
         ..Payload::default()
     })
+}
+
+/// The cgroups of a job that list processes, by names that root's daemons gave, without
+/// those in which the scheduler has its own.
+pub fn cgroups_of_job<'o>(observation: &'o Observation, job: &JobName) -> impl Iterator<Item = &'o Cgroup> {
+    let owners = Directory::new(observation);
+    let is_jobs = move |owner: &Owner| job.is(owner) && !is_hearsay(owner) && owner.part.is_none();
+    let with_processes = observation.cgroups.iter().filter(|cgroup| !cgroup.pids.is_empty());
+    with_processes.filter(move |cgroup| owners.of(&cgroup.path).is_some_and(&is_jobs))
 }
 
 /// Notes on what the answer does not cover, and on what was passed over because it
@@ -105,9 +116,20 @@ impl Search<'_> {
             });
         }
         let is_other_jobs = owner.and_then(job_claim::job).is_some();
-        let environment = process.detail.as_ref()?.at_exec.known()?;
-        let is_claimed = names(environment, self.job) && self.is_users(process);
-        (!is_other_jobs && is_claimed).then_some(JobEvidence::Environment)
+        if is_other_jobs || !self.is_users(process) {
+            return None;
+        }
+        let detail = process.detail.as_ref()?;
+        let is_named = |environment: &Answer<Environment>| {
+            environment.known().is_some_and(|environment| names(environment, self.job))
+        };
+        // The environment at exec is there to stay, unless a title was written over it.
+        match &detail.at_exec {
+            at_exec if is_named(at_exec) => Some(JobEvidence::Environment),
+            Answer::Known(Environment { cut: None, .. }) => None,
+            _ if is_named(&detail.live) => Some(JobEvidence::Environment),
+            _ => Some(JobEvidence::Unknown),
+        }
     }
 
     fn is_users(&self, process: &Process) -> bool {
@@ -120,7 +142,7 @@ impl Search<'_> {
     /// be the job's does.
     fn counted(&self, belongs_by: &JobEvidence, held: &[String]) -> Vec<String> {
         let of_job =
-            self.gpus.as_ref().filter(|set| set.gpus.is_some() && *belongs_by == JobEvidence::Environment);
+            self.gpus.as_ref().filter(|set| set.gpus.is_some() && *belongs_by != JobEvidence::Cgroup);
         let counts = |key: &&String| {
             of_job.is_none_or(|set| set.gpus.iter().flatten().chain(&set.unknown).any(|own| own == *key))
         };

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use crate::allocation::Numbering;
 use crate::model::{CgroupPath, Owner};
-use crate::observation::{self, Text};
+use crate::observation::{self, Text, UnseenProcesses};
 use crate::report::{OwnerSets, Process};
 
 use super::gpu_verdicts::GpuVerdicts;
@@ -19,6 +19,8 @@ struct Entry {
     depth: usize,
     top: Text,
     cgroups: Vec<OwnedCgroup>,
+    /// Processes of it that cannot be seen.
+    unseen: Option<UnseenProcesses>,
     children: Vec<usize>,
 }
 
@@ -53,7 +55,7 @@ impl<'a> Owners<'a> {
     ) {
         let owner = join.owners.of(&cgroup.path).cloned();
         let levels = levels::of(owner.as_ref(), &cgroup.path.lossy());
-        if owner.is_none() && inside.is_empty() {
+        if owner.is_none() && inside.is_empty() && cgroup.unseen.is_none() {
             return;
         }
         let is_service = levels::is_service(owner.as_ref());
@@ -65,6 +67,8 @@ impl<'a> Owners<'a> {
         for depth in 0..levels.len() {
             let entry = self.entry(&levels[..=depth], cgroup);
             if !is_service {
+                let unseen = &mut self.entries[entry].unseen;
+                *unseen = UnseenProcesses::join(unseen.take(), cgroup.unseen.as_ref());
                 let inside = start..self.processes.len();
                 self.entries[entry].cgroups.push(OwnedCgroup {
                     path: cgroup.path.clone(),
@@ -125,10 +129,11 @@ impl<'a> Owners<'a> {
             cgroup: entry.top.lossy().into_owned(),
             cgroup_hex: entry.top.hex(),
             processes: processes.len(),
+            unseen: entry.unseen.clone(),
             allocated: allocated::of(&entry.owner, &facts, join, numbering, granted),
-            visible: sets::visible(&processes, &allowed, &join.gpus),
+            visible: sets::visible(&processes, entry.unseen.as_ref(), &allowed, &join.gpus),
             allowed,
-            held: sets::held(&processes, &join.gpus),
+            held: sets::held(&processes, entry.unseen.as_ref(), &join.gpus),
             held_denied: sets::held_denied(&processes),
             used: None,
             idle_seconds: None,

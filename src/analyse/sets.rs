@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use crate::model::ValueState;
 use crate::model::Verdict;
+use crate::observation::UnseenProcesses;
 use crate::report::{Asked, Gpu, GpuSet, Process};
 
 use super::gpu_verdicts::{GpuVerdicts, instance};
@@ -46,8 +47,13 @@ pub(super) fn allowed(views: &[Rc<GpuVerdicts>], gpus: &[Gpu]) -> GpuSet {
 /// The GPUs that these processes ask for now. The environment at exec does not tell,
 /// because a program may have set another value since. GPUs that they may not open
 /// are never among them.
-pub(super) fn visible(processes: &[&Process], allowed: &GpuSet, gpus: &[Gpu]) -> GpuSet {
-    let mut union = Union::default();
+pub(super) fn visible(
+    processes: &[&Process],
+    unseen: Option<&UnseenProcesses>,
+    allowed: &GpuSet,
+    gpus: &[Gpu],
+) -> GpuSet {
+    let mut union = Union::with(unseen);
     for process in processes {
         if process.kernel_thread || process.has_ended() {
             union.add(&[], &[]);
@@ -92,8 +98,8 @@ pub(super) fn held_denied(processes: &[&Process]) -> Vec<String> {
 }
 
 /// The GPUs that these processes have open.
-pub(super) fn held(processes: &[&Process], gpus: &[Gpu]) -> GpuSet {
-    let mut union = Union::default();
+pub(super) fn held(processes: &[&Process], unseen: Option<&UnseenProcesses>, gpus: &[Gpu]) -> GpuSet {
+    let mut union = Union::with(unseen);
     for process in processes {
         match (&process.held, &process.held_unknown) {
             (Some(found), why) => {
@@ -122,6 +128,15 @@ struct Union {
 }
 
 impl Union {
+    /// Nothing yet but what nobody can see.
+    fn with(unseen: Option<&UnseenProcesses>) -> Self {
+        let mut union = Self::default();
+        if let Some(unseen) = unseen {
+            union.miss(&format!("{} cannot be seen: {}", unseen.counted(), unseen.why));
+        }
+        union
+    }
+
     fn add(&mut self, gpus: &[String], instances: &[String]) {
         self.seen += 1;
         self.gpus.extend(gpus.iter().cloned());

@@ -25,7 +25,12 @@ pub struct ToVerify {
 ///
 /// As [`super::node()`].
 pub fn to_verify(observation: &Observation, limit: &TimeLimit) -> Result<ToVerify, AnalyseError> {
-    let inspection = Inspection::new(observation, &CallerAllocation::default(), limit)?;
+    let inspection = Inspection::new(observation, &CallerAllocation::default(), limit);
+    inspection.map(|inspection| questions(&inspection))
+}
+
+/// The same of a node that is analysed already.
+pub(crate) fn questions(inspection: &Inspection<'_>) -> ToVerify {
     let mut seen = BTreeSet::new();
     let cgroups = inspection.payload().cgroups.iter().flatten().zip(inspection.paths());
     let different = cgroups.filter(|(cgroup, path)| {
@@ -35,7 +40,7 @@ pub fn to_verify(observation: &Observation, limit: &TimeLimit) -> Result<ToVerif
         has_processes && seen.insert((ids, cgroup.policy.clone()))
     });
     let cgroups = different.map(|(_, path)| path.clone()).collect();
-    Ok(ToVerify { cgroups, nodes: nodes(&inspection) })
+    ToVerify { cgroups, nodes: nodes(inspection) }
 }
 
 fn nodes(inspection: &Inspection<'_>) -> Vec<(String, u32, u32)> {

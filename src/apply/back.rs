@@ -28,13 +28,11 @@ pub(super) fn put_back(
             match place.swap(new.as_fd(), old.as_fd(), now.own.revision) {
                 Ok(()) => Ok(ApplyError::PutBack(wrong.clone())),
                 // Once more looked, and never once more tried.
-                Err(error) => replaced(options, place, id, &wrong).ok_or_else(|| error.to_string()),
+                Err(error) => replaced(options, place, id, &wrong, &error.to_string()),
             }
         }
         Ok(now) if now.own.ids.contains(&id) => take_away(options, store, place, change, id, &wrong),
-        Ok(_) => {
-            replaced(options, place, id, &wrong).ok_or_else(|| "the list changes all the time".to_owned())
-        }
+        Ok(_) => replaced(options, place, id, &wrong, "the list changes all the time"),
         Err(error) => Err(error.to_string()),
     };
     let error = match outcome {
@@ -49,10 +47,20 @@ pub(super) fn put_back(
 }
 
 /// Somebody else's program is in the place of gpumap's: nothing is left to take back.
-fn replaced(options: &Options, place: &HeldCgroup<'_>, ours: u32, wrong: &str) -> Option<ApplyError> {
-    let now = place.lists().ok().filter(|now| !now.own.ids.contains(&ours))?;
+/// Where gpumap's is there, it could not be taken back: `else_why`.
+fn replaced(
+    options: &Options,
+    place: &HeldCgroup<'_>,
+    ours: u32,
+    wrong: &str,
+    else_why: &str,
+) -> Result<ApplyError, String> {
+    let now = place.lists().map_err(|error| format!("{else_why}; {error}"))?;
+    if now.own.ids.contains(&ours) {
+        return Err(else_why.to_owned());
+    }
     let others = strangers(options, place, ours, &now.own.ids);
-    Some(ApplyError::Replaced(format!("the list has {others} and not gpumap's {ours}; {wrong}")))
+    Ok(ApplyError::Replaced(format!("the list has {others} and not gpumap's {ours}; {wrong}")))
 }
 
 /// Others attached a program beside gpumap's.
@@ -85,8 +93,11 @@ fn strangers(options: &Options, place: &HeldCgroup<'_>, ours: u32, now: &[u32]) 
 
 /// A program with its name, its loader and its time.
 fn described(options: &Options, id: u32) -> String {
-    let seen = observe::program(options, id).ok();
-    let found = seen.as_ref().and_then(|seen| seen.programs.iter().find(|program| program.id == id));
+    let seen = match observe::program(options, id) {
+        Ok(seen) => seen,
+        Err(error) => return format!("program {id} (of which nothing is known: {error})"),
+    };
+    let found = seen.programs.iter().find(|program| program.id == id);
     let Some(program) = found else { return format!("program {id}") };
     let name = program.name.lossy();
     let name = if name.is_empty() { String::new() } else { format!(" \"{name}\"") };

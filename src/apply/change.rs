@@ -13,7 +13,9 @@ use crate::observation::Observation;
 use crate::observe::{self, Options};
 use crate::repair::{self, PlannedSwap, Swapped};
 use crate::report::{Applied, RepairJournal};
+use crate::sys::absence::OrAbsent as _;
 use crate::sys::bpf;
+use crate::sys::retry::again;
 
 /// The name of gpumap's programs.
 const NAME: &str = "gpumap_repair";
@@ -135,10 +137,14 @@ fn journal(before: &Observation, change: &PlannedSwap, new: &New, revision: u64)
 
 /// Who runs gpumap: uid, the uid of the login (`/proc/self/loginuid`), pid.
 fn who() -> String {
-    let login = std::fs::read_to_string("/proc/self/loginuid").unwrap_or_default();
-    // -1 is no login.
-    let login = login.trim().parse::<u32>().ok().filter(|uid| *uid != u32::MAX);
-    let login = login.map(|uid| format!(", logged in as uid {uid}")).unwrap_or_default();
+    let login = again(|| std::fs::read_to_string("/proc/self/loginuid")).or_absent();
+    // -1 is no login; a kernel without audit has none.
+    let login = match login.map(|text| text.map(|text| text.trim().parse::<u32>())) {
+        Ok(Some(Ok(uid))) if uid != u32::MAX => format!(", logged in as uid {uid}"),
+        Ok(Some(Ok(_)) | None) => String::new(),
+        // The journal says so.
+        Ok(Some(Err(_))) | Err(_) => ", logged in as nobody knows whom".to_owned(),
+    };
     format!("uid {}{login}, pid {}", nix::unistd::getuid(), std::process::id())
 }
 

@@ -146,7 +146,7 @@ pub(super) fn faster(place: &HeldCgroup<'_>, program: u32, error: SwapError) -> 
         Ok(now) => {
             format!("another was faster: the list is {:?} now, without program {program}", now.own.ids)
         }
-        Err(_) => "the cgroup is gone, or cannot be asked any more".to_owned(),
+        Err(error) => format!("the list cannot be asked any more ({error})"),
     };
     let at = match error {
         SwapError::Bpf(error) => ApplyError::bpf(&format!("program {program}"), error),

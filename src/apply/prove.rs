@@ -2,20 +2,24 @@
 //! and the kernel is asked from inside.
 
 use std::collections::HashSet;
+use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use nix::sys::stat::{major, minor};
+use nix::libc;
 
 use super::error::ApplyError;
 use crate::analyse;
 use crate::model::{CgroupPath, Device, DeviceType, Request, RuleType, Verdict};
 use crate::observation::{Cgroup, Observation, Text};
 use crate::observe::verify::{self, Node};
-use crate::observe::{self, CgroupTarget, Options};
+use crate::observe::{self, CgroupTarget, ObserveError, Options};
 use crate::policy::{Combination, Context, Decoder, Policy};
 use crate::report::Rule;
+use crate::sys::absence::OrAbsent as _;
+use crate::sys::dir::Dir;
+use crate::sys::retry::again;
 
 /// Entries of a directory of `/dev` that are looked at.
 const ENTRY_LIMIT: usize = 4096;
@@ -31,7 +35,7 @@ pub(super) fn look(options: &Options, level: &Text) -> Result<Observation, Apply
 }
 
 /// The cgroups of the first look at and below `level` that the second one lacks
-/// although they are still there: nothing is proved of them.
+/// although they are still there, or may be: nothing is proved of them.
 pub(super) fn overlooked(
     options: &Options,
     first: &Observation,
@@ -42,7 +46,10 @@ pub(super) fn overlooked(
     let is_overlooked = |cgroup: &&Cgroup| {
         CgroupPath::new(&cgroup.path).is_at_or_below(CgroupPath::new(level))
             && !seen.contains(&(&cgroup.path, cgroup.id))
-            && observe::open_cgroup(options, &cgroup.path, cgroup.id).is_ok()
+            && !matches!(
+                observe::open_cgroup(options, &cgroup.path, cgroup.id),
+                Err(ObserveError::NoSuchCgroup { .. })
+            )
     };
     let overlooked = first.cgroups.iter().filter(is_overlooked);
     overlooked.map(|cgroup| format!("{} could not be looked at again", cgroup.path.lossy())).collect()
@@ -62,10 +69,12 @@ pub(super) struct AskedFromInside {
 /// Asks the kernel in cgroups at and below `meant` about the devices of `rules` and
 /// about those of GPUs, and compares its answers with the decoded policies.
 pub(super) fn ask(options: &Options, now: &mut Observation, meant: &Text, rules: &[Rule]) -> AskedFromInside {
-    let nodes = nodes(options, now, rules);
-    let mut asked = AskedFromInside::default();
-    if nodes.is_empty() {
+    let (nodes, not_asked) = nodes(options, now, rules);
+    let mut asked = AskedFromInside { not_asked, ..AskedFromInside::default() };
+    if nodes.is_empty() && asked.not_asked.is_empty() {
         asked.not_asked.push("no node of these devices is in /dev".to_owned());
+    }
+    if nodes.is_empty() {
         return asked;
     }
     let cgroups = with_processes(now, meant);
@@ -114,8 +123,8 @@ fn with_processes(now: &Observation, meant: &Text) -> Vec<Text> {
 }
 
 /// Nodes of character devices of the rules, and of GPUs, so that what must stay denied
-/// is asked about too.
-fn nodes(options: &Options, now: &Observation, rules: &[Rule]) -> Vec<Node> {
+/// is asked about too; and what of `/dev` could not be looked at, a sentence each.
+fn nodes(options: &Options, now: &Observation, rules: &[Rule]) -> (Vec<Node>, Vec<String>) {
     let is_single = |rule: &&Rule| {
         rule.kind == RuleType::Char && rule.major[0] == rule.major[1] && rule.minor[0] == rule.minor[1]
     };
@@ -126,30 +135,51 @@ fn nodes(options: &Options, now: &Observation, rules: &[Rule]) -> Vec<Node> {
     let mut nodes: Vec<Node> =
         known.map(|node| Node { path: node.path.clone(), major: node.major, minor: node.minor }).collect();
     let dev = options.gpu_root.join("dev");
-    let mut found = Vec::new();
-    character_devices(&dev, Path::new("/dev"), true, &mut found);
+    let (mut found, mut unread) = (Vec::new(), Vec::new());
+    character_devices(&dev, Path::new("/dev"), true, &mut found, &mut unread);
     // Neighbours of the same driver are asked about too: they must not have changed.
     nodes.extend(found.into_iter().filter(|node| majors.contains(&node.major)));
     nodes.sort_by_key(|node| (!wanted.contains(&(node.major, node.minor)), node.major, node.minor));
     nodes.dedup_by_key(|node| (node.major, node.minor));
     nodes.truncate(NODE_LIMIT);
-    nodes
+    (nodes, unread)
 }
 
 /// The character devices of a directory and of its directories.
-fn character_devices(dir: &Path, named: &Path, deeper: bool, found: &mut Vec<Node>) {
-    let Ok(entries) = std::fs::read_dir(dir) else { return };
-    for entry in entries.flatten().take(ENTRY_LIMIT) {
-        let Ok(facts) = entry.path().symlink_metadata() else { continue };
-        let path = named.join(entry.file_name());
+fn character_devices(
+    dir: &Path,
+    named: &Path,
+    deeper: bool,
+    found: &mut Vec<Node>,
+    unread: &mut Vec<String>,
+) {
+    let failed = |path: &Path, error: io::Error| format!("{}: {error}", path.display());
+    let mut names = Vec::new();
+    let listed = Dir::open(dir).and_then(|open| {
+        open.names(|name| {
+            names.push(name.to_owned());
+            names.len() < ENTRY_LIMIT
+        })
+    });
+    if let Err(errno) = listed.or_absent() {
+        unread.push(failed(named, errno.into()));
+    }
+    for name in names {
+        let (path, real) = (named.join(&name), dir.join(&name));
+        let facts = match again(|| real.symlink_metadata()).or_absent() {
+            Ok(Some(facts)) => facts,
+            Ok(None) => continue,
+            Err(error) => {
+                unread.push(failed(&path, error));
+                continue;
+            }
+        };
         if facts.file_type().is_char_device() {
             let number = facts.rdev();
-            let (Ok(major), Ok(minor)) = (u32::try_from(major(number)), u32::try_from(minor(number))) else {
-                continue;
-            };
+            let (major, minor) = (libc::major(number), libc::minor(number));
             found.push(Node { path: path.to_string_lossy().into_owned(), major, minor });
-        } else if facts.is_dir() && deeper {
-            character_devices(&entry.path(), &path, false, found);
+        } else if facts.file_type().is_dir() && deeper {
+            character_devices(&real, &path, false, found, unread);
         }
     }
 }

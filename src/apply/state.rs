@@ -40,7 +40,10 @@ pub fn list(options: &Options) -> Result<(Vec<RepairJournal>, Vec<String>), Appl
 /// Removes journals of changes that are over, and old programs without a journal.
 pub(super) fn tidy(options: &Options, store: &Store) {
     store.sweep();
-    for program in store.journals().unwrap_or_default() {
+    // What cannot be read stays, and `repair --list` tells it.
+    let Ok(programs) = store.journals() else { return };
+    for program in programs {
+        // It stays, and `repair --list` tells it.
         let Ok(journal) = store.read(program) else { continue };
         let (state, because) = of(options, &journal);
         if is_over(state) {
@@ -56,7 +59,13 @@ fn is_over(state: JournalState) -> bool {
 
 /// What became of a change, and a sentence why.
 pub(super) fn of(options: &Options, journal: &RepairJournal) -> (JournalState, String) {
-    let boot = observe::this_boot(options);
+    let boot = match observe::this_boot(options) {
+        Ok(boot) => boot,
+        Err((path, errno)) => {
+            let why = format!("which boot this is cannot be read: {}: {}", path.display(), errno.desc());
+            return (JournalState::Unknown, why);
+        }
+    };
     if boot.is_empty() || journal.boot_id != boot {
         return (JournalState::Unknown, format!("{} is of another boot", journal.path));
     }

@@ -2,13 +2,12 @@
 //! belong to the user that gpumap runs as, and nobody else may write there: what is
 //! otherwise is refused, because a journal decides what `--undo` puts back.
 
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use nix::dir::Dir as Listing;
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags, Flock, FlockArg, OFlag, openat};
 use nix::libc;
@@ -19,6 +18,8 @@ use nix::unistd::{UnlinkatFlags, geteuid, linkat, unlinkat};
 use super::error::ApplyError;
 use crate::report::RepairJournal;
 use crate::sys::bpf;
+use crate::sys::dir::Dir;
+use crate::sys::retry::again;
 
 /// Where journals are.
 pub(super) const JOURNALS: &str = "/run/gpumap";
@@ -53,9 +54,10 @@ impl Store {
     pub(super) fn open() -> Result<Self, ApplyError> {
         let run = directory(AT_FDCWD, c"/run", "/run", OTHERS_WRITE)?;
         let journals = made(&run, c"gpumap", JOURNALS, OTHERS_WRITE)?;
-        let bpf = openat(AT_FDCWD, c"/sys/fs/bpf", DIRECTORY, Mode::empty());
+        let bpf = again(|| openat(AT_FDCWD, c"/sys/fs/bpf", DIRECTORY, Mode::empty()));
         let bpf = bpf.map_err(|errno| ApplyError::file("/sys/fs/bpf", errno))?;
-        if fstatfs(&bpf).map_or(true, |stat| stat.filesystem_type() != BPF_FS) {
+        let kind = again(|| fstatfs(&bpf)).map_err(|errno| ApplyError::file("/sys/fs/bpf", errno))?;
+        if kind.filesystem_type() != BPF_FS {
             return Err(ApplyError::Refused {
                 why: "no bpf file system is mounted at /sys/fs/bpf, which has to keep the old program"
                     .to_owned(),
@@ -82,9 +84,9 @@ impl Store {
 
     /// The journal gets its name when all of it is there, and never another's.
     fn write(&self, journal: &RepairJournal) -> Result<(), Errno> {
-        let text = serde_json::to_vec_pretty(journal).map_err(|_| Errno::EINVAL)?;
+        let text = serde_json::to_vec_pretty(journal).or(Err(Errno::EINVAL))?;
         let flags = OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_WRONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-        let file = openat(&self.journals, UNFINISHED, flags, Mode::S_IRUSR | Mode::S_IWUSR)?;
+        let file = again(|| openat(&self.journals, UNFINISHED, flags, Mode::S_IRUSR | Mode::S_IWUSR))?;
         let mut file = File::from(file);
         let io = |error: std::io::Error| error.raw_os_error().map_or(Errno::EIO, Errno::from_raw);
         file.write_all(&text).and_then(|()| file.sync_all()).map_err(io)?;
@@ -105,8 +107,10 @@ impl Store {
         let program = bpf::pinned(self.pins.as_fd(), &name);
         let program = program.map_err(|error| ApplyError::bpf(&journal.pin, error))?;
         // What is pinned may be a map or a link just as well.
-        let kind = std::fs::read_link(format!("/proc/self/fd/{}", program.as_raw_fd()));
-        if kind.is_ok_and(|kind| kind.as_os_str() == "anon_inode:bpf-prog") {
+        let link = format!("/proc/self/fd/{}", program.as_raw_fd());
+        let kind = again(|| std::fs::read_link(&link))
+            .map_err(|error| ApplyError::refused(format!("{link}: {error}")))?;
+        if kind.as_os_str() == "anon_inode:bpf-prog" {
             Ok(program)
         } else {
             Err(ApplyError::refused(format!("{} is no program", journal.pin)))
@@ -123,8 +127,9 @@ impl Store {
 
     /// Removes old programs that no journal names: gpumap ended between the two.
     pub(super) fn sweep(&self) {
-        let Ok(journals) = self.journals() else { return };
-        for id in numbers(&self.pins, PREFIX, "").unwrap_or_default() {
+        // Without all of both lists nothing is known to be left over.
+        let (Ok(journals), Ok(pins)) = (self.journals(), numbers(&self.pins, PREFIX, "")) else { return };
+        for id in pins {
             if !journals.contains(&id) {
                 let _gone = unlinkat(&self.pins, pin_name(id).as_c_str(), UnlinkatFlags::NoRemoveDir);
             }
@@ -135,9 +140,10 @@ impl Store {
     pub(super) fn read(&self, program: u32) -> Result<RepairJournal, ApplyError> {
         let path = journal_path(program);
         let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
-        let opened = openat(&self.journals, journal_name(program).as_c_str(), flags, Mode::empty());
+        let name = journal_name(program);
+        let opened = again(|| openat(&self.journals, name.as_c_str(), flags, Mode::empty()));
         let file = opened.map_err(|errno| ApplyError::file(&path, errno))?;
-        let stat = fstat(&file).map_err(|errno| ApplyError::file(&path, errno))?;
+        let stat = again(|| fstat(&file)).map_err(|errno| ApplyError::file(&path, errno))?;
         let is_file = SFlag::from_bits_truncate(stat.st_mode & libc::S_IFMT) == SFlag::S_IFREG;
         if !is_file || stat.st_nlink != 1 {
             return Err(ApplyError::refused(format!(
@@ -193,32 +199,33 @@ fn directory<Fd: std::os::fd::AsFd>(
     path: &str,
     refused: u32,
 ) -> Result<OwnedFd, ApplyError> {
-    let opened = openat(at, name, DIRECTORY, Mode::empty());
+    let opened = again(|| openat(&at, name, DIRECTORY, Mode::empty()));
     let dir = opened.map_err(|errno| match errno {
         Errno::ELOOP | Errno::ENOTDIR => ApplyError::refused(format!("{path} is no directory")),
         errno => ApplyError::file(path, errno),
     })?;
-    let stat = fstat(&dir).map_err(|errno| ApplyError::file(path, errno))?;
+    let stat = again(|| fstat(&dir)).map_err(|errno| ApplyError::file(path, errno))?;
     own(&stat, path, refused)?;
     Ok(dir)
 }
 
 /// The same, made if it is not there.
 fn made(at: &OwnedFd, name: &CStr, path: &str, refused: u32) -> Result<OwnedFd, ApplyError> {
-    match mkdirat(at, name, Mode::S_IRWXU) {
+    match again(|| mkdirat(at, name, Mode::S_IRWXU)) {
         Ok(()) | Err(Errno::EEXIST) => directory(at, name, path, refused),
         Err(errno) => Err(ApplyError::file(path, errno)),
     }
 }
 
+/// What to do where another user made gpumap's directory first.
+const REMOVE: &str = "remove it as root (rmdir of a directory), and mount that file system with mode=700: anybody may \
+                      make it in one of mode 1777";
+
 /// Makes sure that a file belongs to gpumap's user and that others lack permissions.
 fn own(stat: &FileStat, path: &str, refused: u32) -> Result<(), ApplyError> {
     if stat.st_uid != geteuid().as_raw() {
-        return Err(ApplyError::Refused {
-            why: format!("{path} belongs to uid {}", stat.st_uid),
-            needs: "remove it as root (rmdir of a directory), and mount that file system with mode=700: \
-                    anybody may make it in one of mode 1777",
-        });
+        let needs = if stat.st_uid == 0 { "run as root" } else { REMOVE };
+        return Err(ApplyError::Refused { why: format!("{path} belongs to uid {}", stat.st_uid), needs });
     }
     if stat.st_mode & refused != 0 {
         return Err(ApplyError::refused(format!(
@@ -232,15 +239,15 @@ fn own(stat: &FileStat, path: &str, refused: u32) -> Result<(), ApplyError> {
 fn lock(journals: &OwnedFd) -> Result<Flock<File>, ApplyError> {
     let path = format!("{JOURNALS}/repair.lock");
     let flags = OFlag::O_CREAT | OFlag::O_RDWR | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
-    let file = openat(journals, LOCK, flags, Mode::S_IRUSR | Mode::S_IWUSR);
+    let file = again(|| openat(journals, LOCK, flags, Mode::S_IRUSR | Mode::S_IWUSR));
     let file = file.map_err(|errno| ApplyError::file(&path, errno))?;
-    own(&fstat(&file).map_err(|errno| ApplyError::file(&path, errno))?, &path, OTHERS)?;
+    own(&again(|| fstat(&file)).map_err(|errno| ApplyError::file(&path, errno))?, &path, OTHERS)?;
     let mut file = File::from(file);
     let began = Instant::now();
     loop {
         file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(lock) => return Ok(lock),
-            Err((file, Errno::EWOULDBLOCK)) if began.elapsed() < PATIENCE => file,
+            Err((file, Errno::EWOULDBLOCK | Errno::EINTR)) if began.elapsed() < PATIENCE => file,
             Err((_, Errno::EWOULDBLOCK)) => {
                 return Err(ApplyError::refused("another gpumap repair is at work (it holds the lock)"));
             }
@@ -252,14 +259,19 @@ fn lock(journals: &OwnedFd) -> Result<Flock<File>, ApplyError> {
 
 /// The numbers in the names of a directory's files.
 fn numbers(dir: &OwnedFd, prefix: &str, ending: &str) -> Result<Vec<u32>, Errno> {
-    let again = openat(dir, c".", DIRECTORY, Mode::empty())?;
-    let mut listing = Listing::from_fd(again)?;
-    let number = |name: &CStr| {
-        let text = name.to_str().ok()?;
+    let number = |name: &OsStr| {
+        // gpumap gives no such names.
+        let text = name.to_str()?;
         let number = text.strip_prefix(prefix)?.strip_suffix(ending)?;
         number.parse().ok().filter(|id: &u32| id.to_string() == number)
     };
-    Ok(listing.iter().filter_map(|entry| number(entry.ok()?.file_name())).collect())
+    let mut found = Vec::new();
+    let own = again(|| openat(dir, c".", DIRECTORY, Mode::empty()))?;
+    Dir::from(File::from(own)).names(|name| {
+        found.extend(number(name));
+        true
+    })?;
+    Ok(found)
 }
 
 /// For messages about what is kept.

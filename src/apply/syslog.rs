@@ -11,7 +11,9 @@ const LIMIT: usize = 900;
 
 /// Sends a line; it never waits and never fails.
 pub(super) fn tell(text: &str) {
+    // Nobody is told then: the answer says what was done.
     let Ok(socket) = UnixDatagram::unbound() else { return };
+    // The same.
     let Ok(()) = socket.set_nonblocking(true) else { return };
     let _nobody_reads = socket.send_to(line(text).as_bytes(), "/dev/log");
 }

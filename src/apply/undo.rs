@@ -91,11 +91,12 @@ fn back(options: &Options, store: &Store, journal: &RepairJournal) -> Result<Und
     if wrong.is_empty() {
         return Ok(Undone::Back(count(&after, &level)));
     }
-    let revision = place.lists().map_or(0, |now| now.own.revision);
     let wrong = wrong.join("; ");
+    let left = |why: String| ApplyError::Left(format!("{wrong}; {why}; {}", kept(journal.program)));
+    let revision = place.lists().map_err(|error| left(error.to_string()))?.own.revision;
     match place.swap(old.as_fd(), ours.as_fd(), revision) {
         Ok(()) => Err(ApplyError::NotUndone(wrong)),
-        Err(error) => Err(ApplyError::Left(format!("{wrong}; {error}; {}", kept(journal.program)))),
+        Err(error) => Err(left(error.to_string())),
     }
 }
 

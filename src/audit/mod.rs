@@ -21,9 +21,9 @@ mod scope;
 mod tenants;
 mod wording;
 
-use crate::analyse::{AnalyseError, CallerAllocation, TimeLimit};
-use crate::observation::Observation;
-use crate::report::{Audit, AuditOptions, Checked, Payload};
+use crate::analyse::{self, AnalyseError, CallerAllocation, TimeLimit, ToVerify};
+use crate::observation::{Observation, Verification};
+use crate::report::{Audit, AuditOptions, Checked, Finding, Payload};
 
 pub use catalogue::{kind, kinds};
 pub use config::{ActivityLimits, Config, Daemon, Ignore, Sharing};
@@ -60,8 +60,28 @@ pub fn audit_within(
     scope: &AuditScope,
     limit: &TimeLimit,
 ) -> Result<Payload, AnalyseError> {
+    audit_asking(observation, granted, config, scope, limit, |_| Vec::new())
+}
+
+/// The same; `ask` puts questions to the kernel (`--verify`). Everything is decoded by then,
+/// so that however long the answers take, decoding has its time.
+///
+/// # Errors
+///
+/// As [`crate::analyse::node()`].
+pub fn audit_asking(
+    observation: &Observation,
+    granted: &CallerAllocation,
+    config: &Config,
+    scope: &AuditScope,
+    limit: &TimeLimit,
+    ask: impl FnOnce(ToVerify) -> Vec<Verification>,
+) -> Result<Payload, AnalyseError> {
     let mut facts = Facts::new(observation, granted, config, limit)?;
-    Ok(answer(&mut facts, granted, config, scope))
+    let mut found = find(&mut facts);
+    let verified = ask(analyse::questions(&facts.inspection));
+    found.extend(findings::mismatches(&mut facts, &verified));
+    Ok(answer(&mut facts, found, granted, scope))
 }
 
 /// The answer of [`audit`], and that of [`crate::analyse::node()`] for the same facts,
@@ -77,13 +97,22 @@ pub fn audit_and_node(
     limit: &TimeLimit,
 ) -> Result<(Payload, Payload), AnalyseError> {
     let mut facts = Facts::new(observation, granted, config, limit)?;
-    let audit = answer(&mut facts, granted, config, &AuditScope::default());
+    let found = find(&mut facts);
+    let audit = answer(&mut facts, found, granted, &AuditScope::default());
     Ok((audit, facts.inspection.into_payload()))
 }
 
-fn answer(facts: &mut Facts<'_>, granted: &CallerAllocation, config: &Config, scope: &AuditScope) -> Payload {
-    let families = findings::FAMILIES.iter();
-    let mut found: Vec<_> = families.flat_map(|family| (family.find)(facts)).collect();
+fn find(facts: &mut Facts<'_>) -> Vec<Finding> {
+    findings::FAMILIES.iter().flat_map(|family| (family.find)(facts)).collect()
+}
+
+fn answer(
+    facts: &mut Facts<'_>,
+    mut found: Vec<Finding>,
+    granted: &CallerAllocation,
+    scope: &AuditScope,
+) -> Payload {
+    let config = facts.config;
     let without_driver = findings::gpus_without_driver(facts);
     found.retain(|one| !findings::is_only_about(one, &without_driver));
     found.retain(|one| scope.contains(one, facts.inspection.payload()));

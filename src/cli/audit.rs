@@ -69,7 +69,9 @@ pub struct AuditArgs {
     ///
     /// gpumap moves a child process of its own into one cgroup for each policy. The
     /// child asks the kernel whether it could open each GPU, opens none, and ends. A
-    /// kernel that disagrees with the decoder is a critical finding.
+    /// kernel that disagrees with the decoder is a critical finding. A child that does
+    /// not answer in time, or that somebody moves, answers nothing, which is said; all
+    /// of them together have five seconds.
     #[arg(long)]
     pub verify: bool,
     /// Print one line for Nagios and compatible monitors.

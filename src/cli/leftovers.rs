@@ -16,12 +16,14 @@ use super::AllocationArgs;
 /// number and cannot be found by the component's.
 ///
 /// --kill ends processes that demonstrably belong to the job; without it gpumap ends
-/// none. --porcelain prints one line of tab-separated fields for each process, for
+/// none. Where processes of the job begin and end faster than they can be looked at,
+/// --kill freezes the job's cgroups for that time. --porcelain prints one line of tab-separated fields for each process, for
 /// scripts: pid, start time, uid, why it is the job's, GPUs, and with --kill what
 /// was done.
 ///
 /// The exit status is 1 if there is such a process, 0 if there is none, 3 if
-/// none was found but not everything could be seen, 2 if gpumap could not work.
+/// none was found but not everything could be seen (a process that cannot be read, or
+/// processes that come and go too fast), 2 if gpumap could not work.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

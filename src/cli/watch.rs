@@ -13,7 +13,8 @@ use clap::{Args, ValueHint};
 /// a process initialises CUDA, HIP or ROCr, after which a change has no effect;
 /// device programs are attached, replaced or lost, with the exact difference of
 /// their rules; a process is moved to another cgroup, with the GPUs that it gained
-/// or lost; a process opens or closes GPUs.
+/// or lost; a process opens or closes GPUs. Programs that take long to decode delay no
+/// event: their policy is told as not known yet, and again when it is known.
 ///
 /// The first line names the kernel interfaces in use and the time after which
 /// everything was in place. If changes of some processes are not seen as they

@@ -1,6 +1,6 @@
 //! Where cgroups are mounted.
 
-use super::kind::{CheckKind, CheckResult, NodeFacts, missing, note, ok};
+use super::kind::{CheckKind, CheckResult, NodeFacts, missing, note, ok, unknown};
 use crate::observation::{Answer, CgroupMode, CgroupMount};
 
 pub(super) const KINDS: &[CheckKind] = &[
@@ -41,6 +41,16 @@ fn hierarchy(node: &NodeFacts<'_>) -> Option<CheckResult> {
     Some(match node.observation.host.cgroup_mode {
         CgroupMode::Unified => ok(format!("cgroup2 is mounted at {place}, without v1 controllers.")),
         CgroupMode::Hybrid => note(format!("cgroup2 is mounted at {place}, beside v1 controllers (hybrid).")),
+        CgroupMode::Unknown => {
+            unknown(format!("How cgroups are mounted is not known; {place} is used."), "mount /proc")
+        }
+        CgroupMode::Legacy if node.setup.hides_cgroup2 => missing(
+            format!(
+                "Only v1 controllers are mounted here ({place}), and processes are in cgroups of cgroup2: device \
+                 programs may be in force that gpumap cannot ask for."
+            ),
+            "mount -t cgroup2 none DIR, or run gpumap outside of the container",
+        ),
         CgroupMode::Legacy => missing(
             format!("Only v1 controllers are mounted ({place}): there are no device programs."),
             "boot with systemd.unified_cgroup_hierarchy=1",

@@ -1,6 +1,6 @@
 //! What the drivers of GPUs offer.
 
-use super::kind::{CheckKind, CheckResult, NodeFacts, missing, note, ok};
+use super::kind::{CheckKind, CheckResult, NodeFacts, missing, note, ok, unknown};
 use crate::model::Vendor;
 use crate::report::Gpu;
 
@@ -48,6 +48,10 @@ pub(super) const KINDS: &[CheckKind] = &[
 fn gpus(node: &NodeFacts<'_>) -> Option<CheckResult> {
     let count = node.gpus.len();
     Some(match count {
+        0 if !node.observation.errors.is_empty() => unknown(
+            "No GPU is seen, and not everything could be read.",
+            "see the errors, and run gpumap as root",
+        ),
         0 => note("No GPU is here: no driver shows one, and /dev has no node of one.")
             .with_fix("load the driver; from a container that sees the host below DIR, give --gpu-root DIR"),
         1 => ok("1 GPU is here."),
@@ -64,14 +68,20 @@ fn nvidia(node: &NodeFacts<'_>) -> Option<CheckResult> {
     if gpus.is_empty() {
         return None;
     }
-    let Some(version) = node.observation.gpu_facts.nvidia_release() else {
+    let nameless = gpus.iter().filter(|gpu| gpu.uuid.is_none()).count();
+    let version = node.observation.gpu_facts.nvidia_release();
+    if version.is_none() && nameless == gpus.len() {
         let text = "There are NVIDIA GPUs, and /proc/driver/nvidia does not describe them.";
         return Some(missing(text, "load the module nvidia, or show its /proc/driver/nvidia to gpumap"));
-    };
-    let nameless = gpus.iter().filter(|gpu| gpu.uuid.is_none()).count();
-    let text =
-        format!("The NVIDIA driver {version} describes {} of {} GPUs.", gpus.len() - nameless, gpus.len());
-    Some(if nameless == 0 {
+    }
+    let driver = version.map_or_else(
+        || "The NVIDIA driver, whose version /proc/driver/nvidia/version does not say,".to_owned(),
+        |version| format!("The NVIDIA driver {version}"),
+    );
+    let text = format!("{driver} describes {} of {} GPUs.", gpus.len() - nameless, gpus.len());
+    Some(if nameless == 0 && version.is_none() {
+        note(text)
+    } else if nameless == 0 {
         ok(text)
     } else {
         missing(text, "look for lost GPUs (Xid 79) in the kernel's log, and reset them or reboot")

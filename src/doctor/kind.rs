@@ -50,8 +50,14 @@ impl NodeFacts<'_> {
         if let Some(why) = self.setup.software.missing() {
             return Some(format!("processes cannot be listed: {why}"));
         }
+        if let Some(why) = &self.setup.rights.namespaces_unknown {
+            return Some(format!("whether gpumap is in the node's pid namespace is not known ({why})"));
+        }
         if self.is_apart("pid") {
             return Some("gpumap is in a pid namespace of its own".to_owned());
+        }
+        if let Some(why) = self.setup.hidepid_unknown.as_ref().filter(|_| !self.has("CAP_SYS_PTRACE")) {
+            return Some(format!("whether hidepid of /proc hides processes is not known ({why})"));
         }
         let hidden =
             self.setup.hidepid.is_some() && !self.setup.hidepid_exempt && !self.has("CAP_SYS_PTRACE");

@@ -47,6 +47,10 @@ fn capabilities(node: &NodeFacts<'_>) -> Option<CheckResult> {
 }
 
 fn namespaces(node: &NodeFacts<'_>) -> Option<CheckResult> {
+    if let Some(why) = &node.setup.rights.namespaces_unknown {
+        let text = format!("The namespaces of gpumap are not known ({why}).");
+        return Some(unknown(text, "mount the node's /proc"));
+    }
     Some(match node.setup.rights.foreign_namespaces.as_slice() {
         [] => ok("gpumap is in the node's own user, pid and cgroup namespaces."),
         [_] if node.is_apart("cgroup") && node.setup.whole_hierarchy == Some(true) => note(

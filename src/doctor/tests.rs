@@ -3,7 +3,7 @@
 use super::*;
 use crate::model::{CheckState, EngineTask, ProblemCode};
 use crate::observation::{
-    Answer, CgroupMode, CgroupMount, OwnFile, Problem, Rights, SlurmFile, SlurmPlugins, Trial,
+    Answer, CgroupMode, CgroupMount, Host, OwnFile, Problem, Rights, SlurmFile, SlurmPlugins, Trial,
 };
 
 /// A node on which nothing is missing.
@@ -29,7 +29,8 @@ fn whole() -> (Observation, Setup) {
         }),
         ..Setup::default()
     };
-    (Observation::default(), setup)
+    let host = Host { cgroup_mode: CgroupMode::Unified, ..Host::default() };
+    (Observation { host, ..Observation::default() }, setup)
 }
 
 /// The checks of an id after a change to the whole node.

@@ -18,6 +18,7 @@ pub(super) fn families(answers: &Answers<'_>) -> Vec<Family> {
         CgroupMode::Unified => "unified",
         CgroupMode::Hybrid => "hybrid",
         CgroupMode::Legacy => "legacy",
+        CgroupMode::Unknown => "unknown",
     };
     let one = |metric, value: Option<f64>| Family::of(metric, value.map(|value| (Vec::new(), value)));
     vec![

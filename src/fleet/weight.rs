@@ -1,10 +1,8 @@
 //! Bounds of observations that other nodes sent. They are read whole and analysed, which
 //! takes many times the memory of their text: three bytes can be a row of a table.
 
-use memchr::memchr2;
-
 use super::refusal::Refusal;
-use crate::observation::Observation;
+use crate::observation::{Observation, Weight};
 
 /// Objects and lists of an observation. A node of 5000 cgroups and 2000 processes has some
 /// 150,000.
@@ -17,32 +15,11 @@ const CELLS: usize = if cfg!(test) { 1 << 14 } else { 1 << 21 };
 
 /// Refuses the text of an observation that has more of something than a node has.
 pub(super) fn check_text(json: &[u8]) -> Result<(), Refusal> {
-    let (mut objects, mut members, mut rest) = (0_usize, 0_usize, json);
-    while let Some((byte, after)) = rest.split_first() {
-        rest = after;
-        match byte {
-            b'{' | b'[' => objects += 1,
-            b',' => members += 1,
-            b'"' => rest = behind_string(after),
-            _ => {}
-        }
-    }
-    if objects > OBJECTS || members > MEMBERS {
+    let weight = Weight::of(json);
+    if weight.objects > OBJECTS || weight.members > MEMBERS {
         return Err(Refusal::why("it has more parts than an observation of a node"));
     }
     Ok(())
-}
-
-/// What follows the string whose first quote was read.
-fn behind_string(mut text: &[u8]) -> &[u8] {
-    while let Some(at) = memchr2(b'"', b'\\', text) {
-        let is_end = text.get(at) == Some(&b'"');
-        text = text.get(at + 1 + usize::from(!is_end)..).unwrap_or_default();
-        if is_end {
-            return text;
-        }
-    }
-    b""
 }
 
 /// Refuses an observation that asks for more work than a node does.

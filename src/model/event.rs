@@ -19,6 +19,9 @@ words! {
         Driver,
         /// The programs in force on a cgroup changed.
         Policy,
+        /// The programs of a cgroup take long to decode: what they allow is not known yet,
+        /// or is known now, as `why` says.
+        Decoding,
         /// A process was moved to another cgroup: `cgroup` and `owner` are the new
         /// ones.
         Moved,

@@ -81,12 +81,16 @@ pub enum ProblemCode {
     Observe,
     /// An output file cannot be used.
     Output,
+    /// gpumap sees a part of the node from where it runs.
+    PartialView,
     /// A query for device programs failed.
     QueryFailed,
     /// A repair was not made, not undone, or not proved.
     Repair,
     /// Rules were left out.
     RulesLeftOut,
+    /// Processes begin and end faster than they can be looked at.
+    ShortLived,
     /// The screen of `gpumap top` cannot be shown.
     Terminal,
     /// The processes of a threaded cgroup are listed elsewhere.

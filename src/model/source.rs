@@ -44,5 +44,7 @@ open_words! {
         Cgroup,
         /// Its environment names the job, and it left the job's cgroup.
         Environment,
+        /// Nothing: it is in no job's cgroup, and its environment is not known.
+        Unknown,
     }
 }

@@ -18,6 +18,7 @@ mod text;
 mod unit;
 mod verification;
 mod vgpu;
+mod weight;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,7 +36,7 @@ pub use activity_reading::ActivityReading;
 pub use answer::Answer;
 pub use container::{Container, ContainerDevice};
 pub use environment::{Environment, Variable};
-pub use process::{Detail, HeldDevice, Process, User};
+pub use process::{Detail, HeldDevice, Process, UnseenProcesses, User};
 pub use setup::{CgroupMount, OwnFile, Rights, Setup, SlurmFile, SlurmPlugins, SlurmSetup, Trial};
 pub use slurm::{ConfigFile, Slurm};
 pub use text::{HexBytes, Text};
@@ -45,6 +46,7 @@ pub use vgpu::{
     FileFacts, JobFile, LARGEST_REGION, LibraryVariables, MappedFile, OverrideFile, Preload, RegionContents,
     SharedRegion, SparseBytes, VgpuTraces, take_regions,
 };
+pub use weight::Weight;
 
 /// The schema name of the observations this version writes.
 pub const SCHEMA: &str = "gpumap.observation/1";
@@ -157,8 +159,10 @@ pub struct Host {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CgroupMode {
-    /// cgroup2 alone.
+    /// Nobody looked, or nothing is mounted.
     #[default]
+    Unknown,
+    /// cgroup2 alone.
     Unified,
     /// cgroup2 and at least one v1 controller.
     Hybrid,
@@ -187,14 +191,24 @@ pub struct Cgroup {
     pub effective: Answer<Vec<u32>>,
     /// Programs attached to this very cgroup.
     pub own: Answer<Attached>,
-    /// Pids in `cgroup.procs`; those of other pid namespaces read as 0 and are
-    /// left out. Only for requested cgroups.
+    /// Pids in `cgroup.procs`. Only for requested cgroups.
     #[serde(default)]
     pub pids: Vec<u32>,
+    /// Processes in it that cannot be seen from where gpumap runs; left out where there
+    /// are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unseen: Option<UnseenProcesses>,
     /// Uid of the directory's owner, where that is not root: who makes the
     /// names of the cgroups below.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
+}
+
+impl Cgroup {
+    /// Whether it is known to have no process of its own.
+    pub fn is_empty(&self) -> bool {
+        self.pids.is_empty() && self.unseen.is_none()
+    }
 }
 
 /// What is attached to one cgroup directly.
@@ -208,6 +222,9 @@ pub struct Attached {
     /// Which of `programs` are held by a `bpf_link` (program id → link id).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub links: BTreeMap<u32, u32>,
+    /// Why it is not known which of `programs` are held by a link.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub links_unknown: Option<String>,
 }
 
 /// One loaded `cgroup_device` program.

@@ -96,3 +96,41 @@ pub struct User {
     /// Name, from `/etc/passwd` or the name service.
     pub name: Text,
 }
+
+/// Processes that exist, or may exist, and cannot be seen.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UnseenProcesses {
+    /// How many; null where that is not known either.
+    pub count: Option<u32>,
+    /// Why, a clause such as `they are outside of gpumap's pid namespace`.
+    pub why: String,
+}
+
+impl UnseenProcesses {
+    /// These and others together: the reasons of both, and the number if both are known.
+    pub fn and(self, other: &Self) -> Self {
+        let count = self.count.zip(other.count).map(|(one, more)| one.saturating_add(more));
+        let why = match self.why.split("; ").any(|why| why == other.why) {
+            true => self.why,
+            false => format!("{}; {}", self.why, other.why),
+        };
+        Self { count, why }
+    }
+
+    /// Both together, of which there may be none.
+    pub fn join(one: Option<Self>, other: Option<&Self>) -> Option<Self> {
+        match (one, other) {
+            (Some(one), Some(other)) => Some(one.and(other)),
+            (one, other) => one.or_else(|| other.cloned()),
+        }
+    }
+
+    /// These in words: `2 processes`, or `processes` where nobody knows how many.
+    pub fn counted(&self) -> String {
+        match self.count {
+            None => "processes".to_owned(),
+            Some(1) => "1 process".to_owned(),
+            Some(count) => format!("{count} processes"),
+        }
+    }
+}

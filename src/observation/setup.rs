@@ -35,12 +35,18 @@ pub struct Setup {
     /// Whether that hierarchy is seen from its very root; null where that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whole_hierarchy: Option<bool>,
+    /// Whether cgroup2 is in use although it is not mounted where gpumap looks.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hides_cgroup2: bool,
     /// Where the v1 devices controller is mounted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub devices_v1: Option<String>,
     /// The `hidepid` option of `/proc`, if it is set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hidepid: Option<String>,
+    /// Why it is not known whether that option is set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hidepid_unknown: Option<String>,
     /// Whether gpumap is in the group that `hidepid` does not concern (`gid`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hidepid_exempt: bool,
@@ -70,6 +76,9 @@ pub struct Rights {
     /// Namespaces (`user`, `cgroup`, `pid`) other than those of the node.
     #[serde(default)]
     pub foreign_namespaces: Vec<String>,
+    /// Why these are not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespaces_unknown: Option<String>,
     /// Whether a seccomp filter is in force.
     #[serde(default)]
     pub seccomp: bool,

@@ -16,7 +16,7 @@ use super::processes::{by_pid, collect, users};
 use super::programs::cache::{self, ProgramCache};
 use super::programs::symbols;
 use super::slurm_config as config;
-use super::{containers, gpu, host, rights, units};
+use super::{containers, gpu, host, rights, units, view};
 use crate::model::ProblemCode;
 use crate::observation::{Observation, Problem, Process, take_regions};
 use crate::sys::bpf::CGROUP_DEVICE_PROGRAM;
@@ -66,10 +66,13 @@ pub(super) fn observe(
     mut log: Log,
 ) -> Observation {
     let mut seen = walk::walk(hierarchy, plan, &mut log);
+    let view = view::look(options, hierarchy, &mut seen, plan, &mut log);
     let mut cache = ProgramCache::new();
     recheck::settle(hierarchy, &mut seen, &mut cache, &mut log);
     links::fill(&mut seen, &mut log);
     observation.processes = processes(&seen, &mut log);
+    let named = !observation.pids.is_empty();
+    view.finish(options, hierarchy, &mut seen, &observation.processes, named, &mut log);
     let details = observation.processes.iter_mut().filter_map(|process| process.detail.as_mut());
     observation.regions = take_regions(details.filter_map(|detail| detail.vgpu.as_deref_mut()));
     if let Some(mount) = &hierarchy.devices {
@@ -77,7 +80,7 @@ pub(super) fn observe(
     }
     observation.gpu_facts = gpu::collect(&options.gpu_root, &mut log.problems);
     if options.detail || options.users {
-        observation.users = users::of(options, &observation.processes);
+        observation.users = users::of(options, &observation.processes, &mut log);
     }
     if options.detail || options.slurm {
         observation.slurm = config::collect(options, &mut log);
@@ -87,11 +90,11 @@ pub(super) fn observe(
     }
     if options.containers {
         let seen: Vec<_> = seen.iter().map(|seen| &seen.cgroup).collect();
-        observation.containers = containers::collect(options, &observation.host.cgroup_root, &seen);
+        observation.containers = containers::collect(options, &observation.host.cgroup_root, &seen, &mut log);
     }
     shelve(&mut observation, options, cache, &mut log);
     observation.cgroups = seen.into_iter().map(|VisitedCgroup { cgroup, .. }| cgroup).collect();
-    observation.errors = log.problems;
+    observation.errors.extend(log.problems);
     observation
 }
 
@@ -126,9 +129,15 @@ pub fn processes_and(
     let targets = paths.into_iter().map(|path| CgroupTarget { path, recursive: false });
     let targets = targets.chain(others.iter().cloned());
     // One that is removed in this moment loses its process, not the others.
-    let targets: Vec<CgroupTarget> =
-        targets.filter(|target| hierarchy.resolve(&target.path).is_ok()).collect();
-    let (plan, scope) = WalkPlan::new(&hierarchy, &targets)?;
+    let mut there = Vec::new();
+    for target in targets {
+        match hierarchy.resolve(&target.path) {
+            Ok(_) => there.push(target),
+            Err(ObserveError::NoSuchCgroup { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let (plan, scope) = WalkPlan::new(&hierarchy, &there)?;
     let node = host::blank(options, Some(&hierarchy));
     let node = Observation { scope, pids: pids.to_vec(), ..node };
     Ok(observe(
@@ -162,16 +171,16 @@ pub fn program(options: &Options, id: u32) -> Result<Observation, ObserveError> 
     let mut cache = ProgramCache::new();
     let program = cache.add(info, &mut log);
     cache.programs.insert(id, program);
-    let mut observation = host::blank(options, Hierarchy::find(options).ok().as_ref());
+    let mut observation = host::without_cgroups(options);
     shelve(&mut observation, options, cache, &mut log);
-    observation.errors = log.problems;
+    observation.errors.extend(log.problems);
     Ok(observation)
 }
 
 /// Observes the node's GPUs alone. Never fails: a node without GPUs, or
 /// without cgroups, is a fact too.
 pub fn gpus(options: &Options) -> Observation {
-    let mut observation = host::blank(options, Hierarchy::find(options).ok().as_ref());
+    let mut observation = host::without_cgroups(options);
     observation.gpu_facts = gpu::collect(&options.gpu_root, &mut observation.errors);
     observation
 }

@@ -4,7 +4,11 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use jiff::Timestamp;
+use nix::errno::Errno;
 use nix::time::{ClockId, clock_gettime};
+
+use super::problems::errno_of;
+use crate::sys::retry::again;
 
 /// The current time, RFC 3339 to the millisecond.
 pub fn now() -> String {
@@ -13,9 +17,13 @@ pub fn now() -> String {
 }
 
 /// When a file was last changed, RFC 3339 to the second.
-pub(super) fn modified_at(path: &Path) -> Option<String> {
-    let facts = std::fs::metadata(path).ok()?;
-    Timestamp::from_second(facts.mtime()).ok().map(|time| time.to_string())
+///
+/// # Errors
+///
+/// Those of stat(2); `EOVERFLOW` for a time that no calendar has.
+pub(super) fn modified_at(path: &Path) -> Result<String, Errno> {
+    let facts = again(|| std::fs::metadata(path)).map_err(|error| errno_of(&error))?;
+    Timestamp::from_second(facts.mtime()).map(|time| time.to_string()).or(Err(Errno::EOVERFLOW))
 }
 
 /// Nanoseconds of a clock tick of `/proc` (`USER_HZ` is 100 everywhere).
@@ -37,6 +45,7 @@ impl BootClock {
     /// Compares the clocks now (`CLOCK_BOOTTIME`, suspend included).
     pub(super) fn now() -> Self {
         let nanoseconds = |clock| {
+            // A clock that the kernel does not have leaves times unknown.
             let time = clock_gettime(clock).ok()?;
             Some(i128::from(time.tv_sec()) * 1_000_000_000 + i128::from(time.tv_nsec()))
         };
@@ -54,6 +63,7 @@ impl BootClock {
     pub(super) fn stamp(self, since_boot: u64) -> String {
         let stamp = || {
             let at = self.booted?.checked_add(i128::from(since_boot))?.div_euclid(1_000_000_000);
+            // A time that no calendar has is unknown.
             Timestamp::from_second(i64::try_from(at).ok()?).ok()
         };
         if since_boot == 0 { None } else { stamp() }.map_or_else(String::new, |stamp| stamp.to_string())

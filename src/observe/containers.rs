@@ -2,18 +2,22 @@
 //! files in the usual places, which belong to root and which nobody else can write,
 //! count; of their contents nothing but cgroup and devices is kept.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::Read as _;
+use std::fs::OpenOptions;
+use std::io::{self, Read as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
+use nix::errno::Errno;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::options::Options;
-use crate::model::{CgroupPath, DeviceType};
+use super::problems::{Log, errno_of};
+use crate::model::{CgroupPath, DeviceType, ProblemCode};
 use crate::observation::{Answer, Cgroup, Container, ContainerDevice};
+use crate::sys::dir::Dir;
+use crate::sys::retry::again;
 
 /// Files that are read.
 const FILE_LIMIT: usize = 4096;
@@ -26,7 +30,7 @@ const FLAGS: i32 = nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK;
 struct Usual {
     directories: &'static str,
     file: &'static str,
-    read: fn(&Path, &[u8]) -> Option<Found>,
+    read: fn(&Path, &Value, &mut Log) -> Option<Found>,
     runtime: &'static str,
 }
 
@@ -61,17 +65,28 @@ const USUAL: [Usual; 7] = [
     },
 ];
 
-/// What files say about the containers whose cgroups were seen.
-pub(super) fn collect(options: &Options, cgroup_root: &str, seen: &[&Cgroup]) -> Vec<Container> {
+/// What files say about the containers whose cgroups were seen. A file that is there and
+/// cannot be read is a problem.
+pub(super) fn collect(
+    options: &Options,
+    cgroup_root: &str,
+    seen: &[&Cgroup],
+    log: &mut Log,
+) -> Vec<Container> {
     let mut left = FILE_LIMIT;
     let mut containers = Vec::new();
     for usual in &USUAL {
-        for directory in directories(&options.unit_root, usual.directories) {
-            let Some(rest) = left.checked_sub(1) else { return containers };
+        for directory in directories(&options.unit_root, usual.directories, log) {
+            let Some(rest) = left.checked_sub(1) else {
+                let why = format!("only {FILE_LIMIT} were read");
+                log.once(ProblemCode::TooMany, "files of container runtimes", why, "");
+                return containers;
+            };
             left = rest;
             let path = directory.join(usual.file);
-            let Some((text, modified_at)) = trusted(&path) else { continue };
-            let Some(found) = (usual.read)(&directory, &text) else { continue };
+            let Some((text, modified_at)) = trusted(&path, log) else { continue };
+            let Some(text) = json(&path, &text, log) else { continue };
+            let Some(found) = (usual.read)(&directory, &text, log) else { continue };
             let cgroup = relative(&found.cgroup, cgroup_root);
             if seen.iter().any(|seen| CgroupPath::new(&seen.path) == CgroupPath::new(&cgroup)) {
                 containers.push(Container {
@@ -88,12 +103,11 @@ pub(super) fn collect(options: &Options, cgroup_root: &str, seen: &[&Cgroup]) ->
 }
 
 /// The directories that a pattern means.
-fn directories(root: &Path, pattern: &str) -> Vec<PathBuf> {
+fn directories(root: &Path, pattern: &str, log: &mut Log) -> Vec<PathBuf> {
     let mut found = vec![root.to_owned()];
     for part in pattern.split('/') {
         found = if part == "*" {
-            let entries = found.iter().flat_map(|dir| fs::read_dir(dir).into_iter().flatten().flatten());
-            entries.take(FILE_LIMIT).map(|entry| entry.path()).collect()
+            found.iter().flat_map(|dir| log.there(dir.to_string_lossy(), entries(dir))).flatten().collect()
         } else {
             found.into_iter().map(|dir| dir.join(part)).collect()
         };
@@ -101,27 +115,57 @@ fn directories(root: &Path, pattern: &str) -> Vec<PathBuf> {
     found
 }
 
-/// The contents of a file that only root can have written, and when.
-fn trusted(path: &Path) -> Option<(Vec<u8>, Option<String>)> {
-    let file = OpenOptions::new().read(true).custom_flags(FLAGS).open(path).ok()?;
-    let facts = file.metadata().ok()?;
-    let is_roots = facts.uid() == 0 && facts.mode() & 0o022 == 0;
-    if !facts.is_file() || !is_roots || facts.len() > SIZE_LIMIT {
-        return None;
+/// What is in a directory, as far as gpumap reads it; a file has nothing in it.
+fn entries(dir: &Path) -> Result<Vec<PathBuf>, Errno> {
+    let mut found = Vec::new();
+    let listed = Dir::open(dir).and_then(|open| {
+        open.names(|name| {
+            found.push(dir.join(name));
+            found.len() <= FILE_LIMIT
+        })
+    });
+    match listed {
+        Ok(()) | Err(Errno::ENOTDIR) => Ok(found),
+        Err(errno) => Err(errno),
     }
-    let modified = Timestamp::from_second(facts.mtime()).ok().map(|time| time.to_string());
-    read(file).map(|text| (text, modified))
 }
 
-fn read(file: File) -> Option<Vec<u8>> {
-    let mut text = Vec::new();
-    file.take(SIZE_LIMIT).read_to_end(&mut text).ok()?;
-    Some(text)
+/// The contents of a file that only root can have written, and when.
+fn trusted(path: &Path, log: &mut Log) -> Option<(Vec<u8>, Option<String>)> {
+    let read = || -> io::Result<Option<(Vec<u8>, Option<String>)>> {
+        let file = again(|| OpenOptions::new().read(true).custom_flags(FLAGS).open(path))?;
+        let facts = again(|| file.metadata())?;
+        let is_roots = facts.uid() == 0 && facts.mode() & 0o022 == 0;
+        if !facts.file_type().is_file() || !is_roots {
+            return Ok(None);
+        }
+        if facts.len() > SIZE_LIMIT {
+            return Err(Errno::EFBIG.into());
+        }
+        let (mut text, mut file) = (Vec::new(), file.take(SIZE_LIMIT));
+        again(|| file.read_to_end(&mut text))?;
+        // A time that no calendar has is none.
+        let modified = Timestamp::from_second(facts.mtime()).map(|time| time.to_string());
+        // It is unknown then.
+        Ok(Some((text, modified.ok())))
+    };
+    match read().map_err(|error| errno_of(&error)) {
+        // No runtime writes a link, a FIFO, or a file in the place of a directory.
+        Err(Errno::ELOOP | Errno::ENXIO | Errno::ENOTDIR) => None,
+        read => log.there(path.to_string_lossy(), read).flatten(),
+    }
+}
+
+/// The contents of a file, which are JSON; others are a problem.
+fn json(path: &Path, text: &[u8], log: &mut Log) -> Option<Value> {
+    serde_json::from_slice(text)
+        .map_err(|error| log.add(ProblemCode::Unreadable, path.to_string_lossy(), error.to_string(), ""))
+        .ok()
 }
 
 /// runc's state: its own form of the list, defaults included, and the cgroup's path
 /// in the file system.
-fn runc(_: &Path, text: &[u8]) -> Option<Found> {
+fn runc(_: &Path, state: &Value, _: &mut Log) -> Option<Found> {
     #[derive(Deserialize)]
     struct Device {
         #[serde(rename = "type")]
@@ -131,7 +175,6 @@ fn runc(_: &Path, text: &[u8]) -> Option<Found> {
         permissions: String,
         allow: bool,
     }
-    let state: Value = serde_json::from_slice(text).ok()?;
     // The key of cgroup2 is the empty name.
     let cgroup = state.get("cgroup_paths")?.get("")?.as_str()?.as_bytes().to_vec();
     let list = state.pointer("/config/cgroups/devices")?;
@@ -153,19 +196,17 @@ fn runc(_: &Path, text: &[u8]) -> Option<Found> {
 
 /// crun's status names the cgroup; the list is in the bundle's configuration, a copy of
 /// which is beside it.
-fn crun(directory: &Path, text: &[u8]) -> Option<Found> {
-    let status: Value = serde_json::from_slice(text).ok()?;
+fn crun(directory: &Path, status: &Value, log: &mut Log) -> Option<Found> {
     let cgroup = status.get("cgroup-path")?.as_str()?.as_bytes().to_vec();
-    let (config, _) = trusted(&directory.join("config.json"))?;
-    let config: Value = serde_json::from_slice(&config).ok()?;
+    let path = directory.join("config.json");
+    let config = json(&path, &trusted(&path, log)?.0, log)?;
     Some(Found { cgroup, devices: answer(oci_devices(&config)) })
 }
 
 /// A bundle's configuration, as the runtime specification describes it.
-fn bundle(_: &Path, text: &[u8]) -> Option<Found> {
-    let config: Value = serde_json::from_slice(text).ok()?;
+fn bundle(_: &Path, config: &Value, _: &mut Log) -> Option<Found> {
     let named = config.pointer("/linux/cgroupsPath")?.as_str()?;
-    Some(Found { cgroup: oci_cgroup(named)?, devices: answer(oci_devices(&config)) })
+    Some(Found { cgroup: oci_cgroup(named)?, devices: answer(oci_devices(config)) })
 }
 
 fn answer(devices: Result<Vec<ContainerDevice>, String>) -> Answer<Vec<ContainerDevice>> {
@@ -260,27 +301,46 @@ mod tests {
         assert_eq!(relative(b"/sys/fs/cgroups", "/sys/fs/cgroup"), b"/sys/fs/cgroups");
     }
 
+    fn parsed(text: &str) -> Value {
+        json(Path::new("/x"), text.as_bytes(), &mut Log::default()).unwrap()
+    }
+
+    /// Make sure that what is no JSON is a problem, and that a file which nobody may read
+    /// is one too.
+    #[test]
+    fn unreadable_files() {
+        let mut log = Log::default();
+        assert_eq!(json(Path::new("/x"), b"", &mut log), None);
+        assert_eq!(json(Path::new("/x"), br#"{"cgroup"#, &mut log), None);
+        assert_eq!(log.problems.len(), 2);
+        assert!(trusted(Path::new("/proc/self/mem"), &mut log).is_none());
+        assert!(trusted(Path::new("/nonexistent/x"), &mut log).is_none());
+        assert_eq!(log.problems.len(), 3, "{:?}", log.problems);
+    }
+
     /// Make sure that files say what they say, and nothing where they are broken.
     #[test]
     fn files_of_runtimes() {
         let state = r#"{"cgroup_paths":{"":"/sys/fs/cgroup/box"},"config":{"cgroups":{"devices":[
             {"type":97,"major":-1,"minor":-1,"permissions":"rwm","allow":false},
             {"type":99,"major":195,"minor":0,"permissions":"rw","allow":true}]}}}"#;
-        let found = runc(Path::new("/x"), state.as_bytes()).unwrap();
+        let found = runc(Path::new("/x"), &parsed(&state), &mut Log::default()).unwrap();
         let devices = found.devices.known().unwrap();
         assert_eq!((devices.len(), devices[1].major, devices[1].access.as_str()), (2, Some(195), "rw"));
         let odd = state.replace("99", "7");
-        assert!(runc(Path::new("/x"), odd.as_bytes()).unwrap().devices.known().is_none());
+        assert!(runc(Path::new("/x"), &parsed(&odd), &mut Log::default()).unwrap().devices.known().is_none());
         let far = state.replace("195", "-2");
-        assert!(runc(Path::new("/x"), far.as_bytes()).unwrap().devices.known().is_none());
-        for broken in ["", "[]", "{}", r#"{"cgroup_paths":{"devices":"/x"}}"#] {
-            assert!(runc(Path::new("/x"), broken.as_bytes()).is_none(), "{broken}");
+        assert!(runc(Path::new("/x"), &parsed(&far), &mut Log::default()).unwrap().devices.known().is_none());
+        for broken in ["[]", "{}", r#"{"cgroup_paths":{"devices":"/x"}}"#] {
+            assert!(runc(Path::new("/x"), &parsed(broken), &mut Log::default()).is_none(), "{broken}");
         }
         let config = r#"{"linux":{"cgroupsPath":"/box","resources":{"devices":[{"allow":false,"access":"rwm"},
             {"allow":true,"type":"c","major":195,"minor":0,"access":"rw"}]}}}"#;
-        let found = bundle(Path::new("/x"), config.as_bytes()).unwrap();
+        let found = bundle(Path::new("/x"), &parsed(config), &mut Log::default()).unwrap();
         assert_eq!(found.devices.known().unwrap().len(), 2);
-        let none = bundle(Path::new("/x"), br#"{"linux":{"cgroupsPath":"/box"}}"#).unwrap();
+        let none =
+            bundle(Path::new("/x"), &parsed(r#"{"linux":{"cgroupsPath":"/box"}}"#), &mut Log::default())
+                .unwrap();
         assert!(none.devices.missing().unwrap().contains("no list"));
     }
 }

@@ -121,6 +121,14 @@ pub enum ObserveError {
         /// The proc file system.
         proc: PathBuf,
     },
+    /// A process that may be there and cannot be read.
+    #[error("process {pid}: {why}")]
+    Process {
+        /// The pid as asked.
+        pid: u32,
+        /// Why, one clause.
+        why: String,
+    },
     /// A process whose memory or files block every reader.
     #[error("process {pid} does not answer: not even its descriptors can be read without waiting for it")]
     SilentProcess {
@@ -190,6 +198,13 @@ pub enum ObserveError {
         /// The cgroup that it was in.
         path: PathBuf,
     },
+}
+
+impl ObserveError {
+    /// Whether what was asked about may be there, and could not be read.
+    pub(super) fn is_unread(&self) -> bool {
+        matches!(self, Self::Process { .. } | Self::SilentProcess { .. } | Self::LongPath { .. })
+    }
 }
 
 fn instead(cgroup2: Option<&PathBuf>) -> String {

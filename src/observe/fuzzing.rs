@@ -27,7 +27,8 @@ pub fn kernel_texts(bytes: &[u8]) {
     if let Some(stat) = procfile::parse_stat(bytes) {
         let _state = (stat.is_kernel_thread(), stat.is_ending(), stat.has_ended());
     }
-    let _lines = (procfile::cgroup_line(bytes, None), procfile::cgroup_line(bytes, Some(b"devices")));
+    let lines = procfile::CgroupLines::new(bytes.to_vec());
+    let _lines = (lines.unified(), lines.devices(), procfile::uids(bytes));
     scanner::fuzzing(bytes);
 }
 

@@ -1,63 +1,103 @@
 //! The node itself: its name, its kernel, its boot.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
+use nix::errno::Errno;
 use nix::sys::utsname::uname;
 use nix::unistd::{SysconfVar, sysconf};
 
 use super::cgroups::hierarchy::Hierarchy;
 use super::clock::now;
+use super::error::ObserveError;
 use super::options::Options;
+use super::problems::Log;
 use super::slurm_config;
-use crate::observation::{Host, Observation, SCHEMA};
+use crate::model::ProblemCode;
+use crate::observation::{Host, Observation, Problem, SCHEMA};
+use crate::sys::absence::OrAbsent as _;
+use crate::sys::dir::{open_readable, read_all};
 
-/// An observation that describes the node and has no facts yet.
+/// Bytes of `/proc/stat`, which has a line for each CPU and a word for each interrupt.
+const STAT_LIMIT: usize = 16 << 20;
+/// Bytes of a boot id, one line.
+const ID_LIMIT: usize = 4096;
+
+/// An observation that describes the node and has no facts yet. What could not be read of
+/// the node is in its `errors`.
 pub(super) fn blank(options: &Options, hierarchy: Option<&Hierarchy>) -> Observation {
+    let mut log = Log::new(None);
+    let host = host(options, hierarchy, &mut log);
     Observation {
         schema: SCHEMA.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         taken_at: now(),
-        host: host(options, hierarchy),
-        own_cgroup: hierarchy.and_then(|found| found.own_cgroup(&options.proc)).map(Into::into),
+        host,
+        own_cgroup: hierarchy.and_then(Hierarchy::own_cgroup).map(Into::into),
+        errors: log.problems,
         ..Observation::default()
     }
 }
 
-fn host(options: &Options, hierarchy: Option<&Hierarchy>) -> Host {
+/// The same for a question that needs no cgroup: a node without cgroups is one too.
+pub(super) fn without_cgroups(options: &Options) -> Observation {
+    match Hierarchy::find(options) {
+        Ok(hierarchy) => blank(options, Some(&hierarchy)),
+        Err(ObserveError::NoCgroupMount | ObserveError::HiddenMount { .. }) => blank(options, None),
+        Err(error) => {
+            let mut observation = blank(options, None);
+            let (code, why) = (ProblemCode::Observe, error.to_string());
+            observation.errors.push(Problem { code, what: "cgroups".to_owned(), why, needs: String::new() });
+            observation
+        }
+    }
+}
+
+fn host(options: &Options, hierarchy: Option<&Hierarchy>, log: &mut Log) -> Host {
     let proc = &options.proc;
-    let names = uname().ok();
+    // Told; the names are empty then.
+    let names = uname().map_err(|errno| log.failed("uname", errno)).ok();
     let text = |field: Option<&std::ffi::OsStr>| field.unwrap_or_default().to_string_lossy().into_owned();
+    let boot_id = boot_id(proc).map_err(|(path, errno)| log.failed(path.to_string_lossy(), errno));
+    let (stat, mut bytes) = (proc.join("stat"), Vec::new());
+    let read = open_readable(&stat).and_then(|file| read_all(file, &mut bytes, STAT_LIMIT));
+    log.there(stat.to_string_lossy(), read);
+    let ticks = sysconf(SysconfVar::CLK_TCK).map_err(|errno| log.failed("sysconf CLK_TCK", errno));
     Host {
         name: text(names.as_ref().map(|names| names.nodename())),
         kernel: text(names.as_ref().map(|names| names.release())),
-        boot_id: boot_id(proc),
+        boot_id: boot_id.unwrap_or_default(),
         cgroup_root: hierarchy
             .map_or_else(String::new, |found| found.mount.point.to_string_lossy().into_owned()),
         cgroup_mode: hierarchy.map_or_else(Default::default, |found| found.mode),
-        slurm_cluster: slurm_config::cluster(options),
-        boot_time: boot_time(&std::fs::read_to_string(proc.join("stat")).unwrap_or_default()),
-        ticks_per_second: sysconf(SysconfVar::CLK_TCK)
-            .ok()
-            .flatten()
-            .and_then(|ticks| u64::try_from(ticks).ok()),
+        slurm_cluster: slurm_config::cluster(options, log),
+        boot_time: boot_time(&String::from_utf8_lossy(&bytes)),
+        // Told; it is unknown then.
+        ticks_per_second: ticks.ok().flatten().and_then(|ticks| u64::try_from(ticks).ok()),
     }
 }
 
 /// When the node was booted, as `/proc/stat` says.
 fn boot_time(stat: &str) -> Option<String> {
     let seconds = stat.lines().find_map(|line| line.strip_prefix("btime "))?;
+    // A time that no calendar has is unknown.
     Some(Timestamp::from_second(seconds.trim().parse().ok()?).ok()?.to_string())
 }
 
-fn boot_id(proc: &Path) -> String {
-    let id = std::fs::read_to_string(proc.join("sys/kernel/random/boot_id"));
-    id.map(|id| id.trim().to_owned()).unwrap_or_default()
+/// Empty where the kernel has none.
+fn boot_id(proc: &Path) -> Result<String, (PathBuf, Errno)> {
+    let (path, mut text) = (proc.join("sys/kernel/random/boot_id"), Vec::new());
+    let read = open_readable(&path).and_then(|file| read_all(file, &mut text, ID_LIMIT)).or_absent();
+    read.map_err(|errno| (path, errno))?;
+    Ok(String::from_utf8_lossy(&text).trim().to_owned())
 }
 
-/// The boot that this is, `/proc/sys/kernel/random/boot_id`; empty if it cannot be
-/// read.
-pub fn this_boot(options: &Options) -> String {
+/// The boot that this is, `/proc/sys/kernel/random/boot_id`; empty where there is none.
+///
+/// # Errors
+///
+/// The file, and why it cannot be read.
+pub fn this_boot(options: &Options) -> Result<String, (PathBuf, Errno)> {
     boot_id(&options.proc)
 }
 

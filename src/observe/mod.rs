@@ -21,11 +21,12 @@ mod error;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 pub mod gpu;
+mod hidepid;
 mod host;
 mod jobs;
-mod living_thread;
 pub mod monitor;
 mod options;
+pub(crate) mod pinned;
 mod problems;
 pub(crate) mod processes;
 pub(crate) mod procfile;
@@ -36,11 +37,12 @@ mod setup;
 mod slurm_config;
 mod units;
 pub mod verify;
+mod view;
 
 pub use crate::sys::access as own_access;
 pub use assemble::{cgroups, gpus, processes, processes_and, program};
 pub use cgroups::lookup::{
-    PinnedProcess, id_cgroup, open_cgroup, path_cgroup, pid_cgroup, process_cgroup, trusted_names,
+    LocatedProcess, id_cgroup, open_cgroup, path_cgroup, pid_cgroup, process_cgroup, trusted_names,
 };
 pub use clock::now;
 pub use error::ObserveError;

@@ -3,8 +3,12 @@
 use std::collections::HashSet;
 use std::time::Instant;
 
+use nix::errno::Errno;
+
+use super::rights::{missing, unless_held};
 use crate::model::ProblemCode;
 use crate::observation::Problem;
+use crate::sys::absence::OrAbsent as _;
 use crate::sys::bpf::BpfError;
 use crate::sys::caps::{Capabilities, Capability};
 
@@ -50,6 +54,23 @@ impl Log {
         }
     }
 
+    /// The result of a call, or `None`: where the call said that there is nothing, and
+    /// where it failed, which is a problem.
+    pub(super) fn there<T>(&mut self, what: impl Into<String>, result: Result<T, Errno>) -> Option<T> {
+        result.or_absent().unwrap_or_else(|errno| {
+            self.failed(what, errno);
+            None
+        })
+    }
+
+    /// Adds a call that failed.
+    pub(super) fn failed(&mut self, what: impl Into<String>, errno: Errno) {
+        let problem = failure(what, errno);
+        if !self.problems.contains(&problem) {
+            self.problems.push(problem);
+        }
+    }
+
     /// When to stop.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.deadline
@@ -69,6 +90,35 @@ impl Log {
         }
         late
     }
+}
+
+/// The problem that a failed call is.
+pub(super) fn failure(what: impl Into<String>, errno: Errno) -> Problem {
+    let (code, needs) = match errno {
+        Errno::EACCES | Errno::EPERM => (ProblemCode::NoRight, missing(&[Capability::DacReadSearch])),
+        Errno::EMFILE => (ProblemCode::Unreadable, "a larger limit, ulimit -n".to_owned()),
+        Errno::EFBIG => (ProblemCode::TooLarge, String::new()),
+        _ => (ProblemCode::Unreadable, String::new()),
+    };
+    Problem { code, what: what.into(), why: errno.desc().to_lowercase(), needs }
+}
+
+/// A failure of the standard library as an error number: one without is that of text
+/// that cannot be what was read.
+pub(super) fn errno_of(error: &std::io::Error) -> Errno {
+    error.raw_os_error().map_or(Errno::EIO, Errno::from_raw)
+}
+
+/// Reports why the kernel's links could not be listed, and says it in a clause.
+pub(super) fn links_failed(error: BpfError, log: &mut Log) -> String {
+    let sufficient = [Capability::SysAdmin];
+    if error.is_refused() {
+        let needs = unless_held(&sufficient, "CAP_SYS_ADMIN");
+        log.no_right("BPF links", refusal(error, &sufficient), needs);
+    } else {
+        log.once(ProblemCode::Unreadable, "BPF links", error.to_string(), "");
+    }
+    format!("the kernel's links could not be listed: {error}")
 }
 
 /// A refusal in words: the error, and whether gpumap has the needed capability. If

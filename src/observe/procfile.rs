@@ -1,17 +1,11 @@
-//! Files of `/proc/PID` as bytes. The procfs crate reads them as text, which
+//! What the files of `/proc/PID` say, as bytes. The procfs crate reads them as text, which
 //! loses what is not UTF-8.
 
 use std::path::Path;
 
+use crate::observation::Text;
 use crate::sys::dir::Dir;
 use crate::sys::stat::stat_at;
-
-/// Bytes read of `stat`: one line.
-pub(in crate::observe) const STAT_LIMIT: usize = 8 << 10;
-
-/// Bytes read of `status`: a process that may set its groups can have 65,536 of them
-/// (`NGROUPS_MAX`), each with up to eleven bytes.
-pub(in crate::observe) const STATUS_LIMIT: usize = 1 << 20;
 
 /// Bytes of a path that `/proc/PID/cgroup` shows at most: `PATH_MAX` of
 /// `linux/limits.h` without the final NUL. Of a longer path some kernels show the
@@ -25,12 +19,14 @@ const KERNEL_THREAD: u32 = 0x0020_0000;
 const EXITING: u32 = 0x4;
 
 /// The fields of `stat` that matter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stat<'a> {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stat {
     /// Field 2, without the parentheses.
-    pub(crate) comm: &'a [u8],
+    pub(crate) comm: Text,
     /// Field 3: one letter.
     pub(crate) state: u8,
+    /// Field 4.
+    pub(crate) parent: u32,
     /// Field 9, `PF_` of `linux/sched.h`.
     pub(crate) flags: u32,
     /// Field 20.
@@ -50,25 +46,26 @@ pub(crate) struct Stat<'a> {
 
 /// Reads a `stat` line. The name may hold anything, `)` and newlines included,
 /// but no field after it can, so it ends at the last `)`.
-pub(crate) fn parse_stat(text: &[u8]) -> Option<Stat<'_>> {
+pub(crate) fn parse_stat(text: &[u8]) -> Option<Stat> {
     let open = text.iter().position(|byte| *byte == b'(')?;
     let close = text.iter().rposition(|byte| *byte == b')')?;
-    let comm = text.get(open + 1..close)?;
+    let comm = text.get(open + 1..close)?.into();
     let rest = std::str::from_utf8(text.get(close + 1..)?).ok()?;
     // Field 3 is the first after the name; nth() counts from there.
     let mut fields = rest.split_ascii_whitespace();
     let state = *fields.next()?.as_bytes().first()?;
-    let flags = fields.nth(9 - 4)?.parse().ok()?;
+    let parent = fields.next()?.parse().ok()?;
+    let flags = fields.nth(9 - 5)?.parse().ok()?;
     let threads = fields.nth(20 - 10)?.parse().ok()?;
     let start_time = fields.nth(22 - 21)?.parse().ok()?;
     let mut address = |skip| fields.nth(skip).and_then(|one| one.parse().ok()).unwrap_or(0);
     let starts = (address(26 - 23), address(28 - 27));
     let arguments = (address(48 - 29), address(0));
     let environment = (address(0), address(0));
-    Some(Stat { comm, state, flags, threads, start_time, starts, arguments, environment })
+    Some(Stat { comm, state, parent, flags, threads, start_time, starts, arguments, environment })
 }
 
-impl Stat<'_> {
+impl Stat {
     /// Whether this is a thread of the kernel.
     pub(crate) fn is_kernel_thread(&self) -> bool {
         self.flags & KERNEL_THREAD != 0
@@ -86,18 +83,40 @@ impl Stat<'_> {
     }
 }
 
-/// The path in one hierarchy from the text of `cgroup`: that of a v1
-/// controller, or of cgroup2 (`0::`).
-pub(crate) fn cgroup_line<'a>(text: &'a [u8], controller: Option<&[u8]>) -> Option<&'a [u8]> {
-    text.split(|byte| *byte == b'\n').find_map(|line| {
-        let mut fields = line.splitn(3, |byte| *byte == b':');
-        let (id, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
-        let matches = match controller {
-            None => id == b"0" && controllers.is_empty(),
-            Some(name) => controllers.split(|byte| *byte == b',').any(|one| one == name),
-        };
-        matches.then_some(path)
-    })
+/// The text of `cgroup`: a line for each hierarchy.
+#[derive(Clone, Debug)]
+pub(crate) struct CgroupLines(Vec<u8>);
+
+impl CgroupLines {
+    /// Takes the text of the file.
+    pub(crate) fn new(text: Vec<u8>) -> Self {
+        Self(text)
+    }
+
+    /// The path in cgroup2 (`0::`).
+    pub(crate) fn unified(&self) -> Option<&[u8]> {
+        self.path(|id, controllers| id == b"0" && controllers.is_empty())
+    }
+
+    /// The path in the hierarchy of the v1 devices controller.
+    pub(crate) fn devices(&self) -> Option<&[u8]> {
+        self.path(|_, controllers| controllers.split(|byte| *byte == b',').any(|one| one == b"devices"))
+    }
+
+    fn path(&self, is_it: impl Fn(&[u8], &[u8]) -> bool) -> Option<&[u8]> {
+        self.0.split(|byte| *byte == b'\n').find_map(|line| {
+            let mut fields = line.splitn(3, |byte| *byte == b':');
+            let (id, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
+            is_it(id, controllers).then_some(path)
+        })
+    }
+}
+
+/// The numbers of the line `Uid:` of `status`: real, effective, saved and of the file system.
+pub(in crate::observe) fn uids(status: &[u8]) -> Option<[u32; 4]> {
+    let line = status.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"Uid:"))?;
+    let mut numbers = str::from_utf8(line).ok()?.split_ascii_whitespace().map_while(|one| one.parse().ok());
+    Some([numbers.next()?, numbers.next()?, numbers.next()?, numbers.next()?])
 }
 
 /// Whether a path from the text of `cgroup` may be the beginning of a longer one.
@@ -118,7 +137,8 @@ pub(in crate::observe) fn is_own(proc: &Path) -> bool {
         let stat = stat_at(&Dir::open(path).ok()?, c"").ok()?;
         Some((stat.dev, stat.inode))
     };
-    place(proc).is_some_and(|one| Some(one) == place("/proc".as_ref()))
+    let usual = Path::new("/proc");
+    proc == usual || place(proc).is_some_and(|one| Some(one) == place(usual))
 }
 
 #[cfg(test)]
@@ -136,9 +156,19 @@ mod tests {
     fn hostile_names() {
         for comm in [&b"bash"[..], b") S 1 2 (", b"a\nb)", b"\xff\x1b[2J", b"", b"((", b"))"] {
             let text = stat(comm);
-            let (state, flags, threads, start_time) = (b'S', 7, 17, 8675309);
+            let (state, parent, flags, threads, start_time) = (b'S', 1, 7, 17, 8675309);
             let (starts, arguments, environment) = ((26, 28), (48, 49), (50, 51));
-            let expected = Stat { comm, state, flags, threads, start_time, starts, arguments, environment };
+            let expected = Stat {
+                comm: comm.into(),
+                state,
+                parent,
+                flags,
+                threads,
+                start_time,
+                starts,
+                arguments,
+                environment,
+            };
             assert_eq!(parse_stat(&text), Some(expected), "{}", comm.escape_ascii());
         }
         for bad in [&b""[..], b"17 (x) S 1 2", b"17 x", b")(", b"17 (x"] {
@@ -150,8 +180,16 @@ mod tests {
     #[test]
     fn cgroup_lines() {
         let text = b"9:name=devices:/no\n5:cpu,devices:/a:b\n0::/x\xff/0::y\nrubbish\n";
-        assert_eq!(cgroup_line(text, Some(b"devices")), Some(&b"/a:b"[..]));
-        assert_eq!(cgroup_line(text, None), Some(&b"/x\xff/0::y"[..]));
-        assert_eq!(cgroup_line(b"1:name=systemd:/\n", None), None);
+        let lines = CgroupLines::new(text.to_vec());
+        assert_eq!(lines.devices(), Some(&b"/a:b"[..]));
+        assert_eq!(lines.unified(), Some(&b"/x\xff/0::y"[..]));
+        assert_eq!(CgroupLines::new(b"1:name=systemd:/\n".to_vec()).unified(), None);
+    }
+
+    /// Make sure that all four uids are read, or none.
+    #[test]
+    fn owners() {
+        assert_eq!(uids(b"Name:\ta\nUid:\t7\t8\t9\t10\nGid:\t1\n"), Some([7, 8, 9, 10]));
+        assert_eq!((uids(b"Name:\tUid:\n"), uids(b"Uid:\t7\n")), (None, None));
     }
 }

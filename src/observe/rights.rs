@@ -87,6 +87,7 @@ impl Rights {
 /// Whether gpumap is in the initial user namespace, where capabilities hold for the
 /// whole node.
 pub(super) fn is_initial_namespace() -> bool {
+    // Not known is not the node's own: then no more is promised than holds in another.
     stat("/proc/self/ns/user").is_ok_and(|space| space.st_ino == INITIAL)
 }
 

@@ -14,8 +14,10 @@ use crate::model::{HOOK_VARIABLES, ProblemCode};
 use crate::observation::{ConfigFile, Environment, Slurm, Text, Variable};
 use crate::observe::clock::modified_at;
 use crate::observe::options::Options;
-use crate::observe::problems::Log;
+use crate::observe::problems::{Log, errno_of};
+use crate::sys::absence::is_absence;
 use crate::sys::dir::{Dir, read_all};
+use crate::sys::retry::again;
 
 /// Bytes of `gres.conf` that are read.
 const FILE_LIMIT: usize = 1 << 20;
@@ -37,8 +39,21 @@ const PLACES: [&str; 4] = [
 pub(in crate::observe) fn directories(root: &Path) -> Vec<PathBuf> {
     let usual: Vec<PathBuf> =
         PLACES.iter().filter_map(|place| Path::new(place).parent()).map(Path::to_owned).collect();
-    let has_it = |directory: &&PathBuf| below(root, directory).join("slurm.conf").symlink_metadata().is_ok();
-    usual.iter().find(has_it).cloned().map_or(usual.clone(), |found| vec![found])
+    // One that cannot be looked at may have it: what is in it is told by whoever reads it.
+    let may_have_it = |directory: &&PathBuf| {
+        let file = below(root, directory).join("slurm.conf");
+        again(|| file.symlink_metadata())
+            .map_err(|error| errno_of(&error))
+            .err()
+            .is_none_or(|errno| !is_none(errno))
+    };
+    usual.iter().find(may_have_it).cloned().map_or(usual.clone(), |found| vec![found])
+}
+
+/// Whether a call said that there is no such file. A path through something else than a
+/// directory leads to none.
+pub(in crate::observe) fn is_none(errno: Errno) -> bool {
+    errno == Errno::ENOTDIR || is_absence(errno)
 }
 
 /// Where an absolute path is below `root`.
@@ -49,17 +64,19 @@ pub(in crate::observe) fn below(root: &Path, path: &Path) -> PathBuf {
 /// Collects both.
 pub(in crate::observe) fn collect(options: &Options, log: &mut Log) -> Slurm {
     let gres_conf = gres_conf(options, log);
-    let gres_conf_modified_at = gres_conf.as_ref().and_then(|file| modified_at(Path::new(&file.path)));
+    let modified = gres_conf.as_ref().map(|file| (modified_at(Path::new(&file.path)), &file.path));
+    let gres_conf_modified_at = modified.and_then(|(time, path)| log.there(path, time));
     Slurm { gres_conf, gres_conf_modified_at, hook: options.hook.then(|| hook(std::env::vars_os())) }
 }
 
 /// The name of the cluster, from `slurm.conf` beside the places of `gres.conf`; `None`
 /// where no file can be read or the file does not say it.
-pub(in crate::observe) fn cluster(options: &Options) -> Option<String> {
+pub(in crate::observe) fn cluster(options: &Options, log: &mut Log) -> Option<String> {
     let named = options.hook.then(|| std::env::var_os("SLURM_CONF")).flatten().map(PathBuf::from);
     let places = PLACES.iter().map(|place| Path::new(place).with_file_name("slurm.conf"));
-    let text = named.into_iter().chain(places).find_map(|path| read(&path).ok())?;
-    cluster_name(&String::from_utf8_lossy(&text))
+    let mut files = named.into_iter().chain(places).map(|path| (read(&path), path));
+    let (text, path) = files.find(|(text, _)| !text.as_ref().is_err_and(|errno| is_none(*errno)))?;
+    log.there(path.to_string_lossy(), text).and_then(|text| cluster_name(&String::from_utf8_lossy(&text)))
 }
 
 /// The last `ClusterName` of a `slurm.conf`, in lower case as Slurm takes it.
@@ -96,7 +113,7 @@ fn found(
     let name = path.to_string_lossy();
     match file {
         Ok(text) => return Some(Some(ConfigFile { path: name.into_owned(), text: text.into() })),
-        Err(Errno::ENOENT | Errno::ENOTDIR) if !named => return None,
+        Err(errno) if is_none(errno) && !named => return None,
         Err(Errno::EACCES) => {
             log.add(ProblemCode::NoRight, name, "it may not be read", "root, or --gres-conf FILE")
         }
@@ -119,6 +136,7 @@ pub(in crate::observe) fn read(path: &Path) -> Result<Vec<u8>, Errno> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let directory = Dir::open(directory.unwrap_or(Path::new(".")))?;
     let name = path.file_name().ok_or(Errno::EISDIR)?;
+    // No name in a file system has a NUL byte.
     let name = CString::new(name.as_bytes()).map_err(|_| Errno::EINVAL)?;
     let (file, _) = directory.open_regular(&name)?;
     let mut bytes = Vec::new();

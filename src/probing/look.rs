@@ -13,9 +13,9 @@ use std::time::Duration;
 use nix::errno::Errno;
 
 use super::driver::{is_driver, is_interceptor};
+use crate::observe::pinned;
 use crate::observe::processes::environment::location::is_c_library;
 use crate::observe::processes::mappings::{Mapping, mappings};
-use crate::observe::procfile::parse_stat;
 use crate::sys::clock::boot_ns;
 use crate::sys::dir::{Dir, read_all};
 use crate::sys::regular_file::RegularFile;
@@ -23,8 +23,6 @@ use crate::sys::stat::stat_at;
 
 /// Bytes that are read of one process's map: some thousand libraries.
 const MAPS_LIMIT: usize = 4 << 20;
-/// Bytes of `/proc/PID/stat`.
-const STAT_LIMIT: usize = 16 << 10;
 /// Distinct C libraries, and drivers' libraries, of one process.
 pub(super) const FILES: usize = 16;
 /// How long one look may take, and how many may wait for ever.
@@ -253,9 +251,7 @@ pub(super) fn is_there(process: &Dir) -> bool {
 
 /// When a process started, in clock ticks since boot.
 pub(super) fn start(process: &Dir) -> Option<u64> {
-    let mut text = Vec::new();
-    process.read_piece(c"stat", &mut text, STAT_LIMIT).ok()?;
-    parse_stat(&text).map(|stat| stat.start_time)
+    pinned::stat(process).ok().map(|stat| stat.start_time)
 }
 
 #[cfg(test)]

@@ -26,7 +26,8 @@ fn one(out: &mut dyn Write, style: Style, cgroup: &Cgroup, payload: &Payload) ->
     writeln!(out)?;
     rights(out, style, cgroup, payload)?;
     let processes: Vec<&Process> = cgroup.processes.iter().collect();
-    process::write(out, style, &processes, payload.gpus.as_deref().unwrap_or_default(), None)
+    let unseen = cgroup.unseen.as_ref();
+    process::write(out, style, &processes, unseen, payload.gpus.as_deref().unwrap_or_default(), None)
 }
 
 /// Prints what may be opened from a cgroup, and what says so.

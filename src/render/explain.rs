@@ -41,7 +41,7 @@ fn part(out: &mut dyn Write, style: Style, number: usize, program: &ProgramProof
     let name = if program.name.is_empty() { "(no name)".into() } else { sanitize::text(&program.name) };
     writeln!(out, "{number}. Program {} {name}", program.id)?;
     if !program.attached_at.is_empty() || !program.flags.is_empty() {
-        writeln!(out, "   {}", programs::place(&program.attached_at, &program.flags))?;
+        writeln!(out, "   {}", programs::place(&program.attached_at, &program.flags, false))?;
     }
     path(out, style, program)?;
     write!(out, "   returns {}", style.verdict(program.returns))?;

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use super::{Style, activity, inventory, limits, owner, process, programs, rules, sanitize, sets};
 use crate::model::{CgroupPath, JobIdSource};
+use crate::observation::UnseenProcesses;
 use crate::report::{ActiveProcess, Cgroup, Effective, Gpu, GpuSet, OwnerSets, Payload, Policy, Process};
 
 /// Prints each job of the answer, separated by an empty line.
@@ -30,7 +31,8 @@ fn one(out: &mut dyn Write, style: Style, group: &[OwnerSets], payload: &Payload
     let all = payload.cgroups.iter().flatten();
     let cgroups: Vec<&Cgroup> = all.filter(|cgroup| is_in(&cgroup.path, &top.cgroup)).collect();
     let (own, rest) = processes(&cgroups, style);
-    process::write(out, style, &own, inventory, Some(&|process| place(process, group)))?;
+    let unseen = cgroups.iter().fold(None, |all, cgroup| UnseenProcesses::join(all, cgroup.unseen.as_ref()));
+    process::write(out, style, &own, unseen.as_ref(), inventory, Some(&|process| place(process, group)))?;
     if rest > 0 {
         let of = if rest == 1 { "process of the scheduler is" } else { "processes of the scheduler are" };
         writeln!(out, "  {rest} {of} not listed (-v lists all)")?;

@@ -13,7 +13,11 @@ const SHOWN: usize = 8;
 pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
     let journals = payload.journals.as_deref().unwrap_or_default();
     if journals.is_empty() {
-        return writeln!(out, "gpumap has replaced no program since the node was booted");
+        return writeln!(
+            out,
+            "No journal of a change is in /run/gpumap: --undo has nothing to take back.\n\
+             A change that was undone or is over has no journal any more; the system log tells of it."
+        );
     }
     journals.iter().try_for_each(|journal| one(out, style, journal))
 }

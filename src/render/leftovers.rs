@@ -18,7 +18,7 @@ pub fn write(
 ) -> io::Result<()> {
     let leftovers = payload.leftovers.as_deref().unwrap_or_default();
     let inventory = payload.gpus.as_deref().unwrap_or_default();
-    let found = leftovers.iter().filter(|leftover| is_found(leftover)).count();
+    let found = leftovers.iter().filter(|leftover| leftover.is_found()).count();
     let (job, unseen) = (sanitize::text(job), leftovers.len() - found);
     match (found, all_seen && unseen == 0) {
         (0, true) => writeln!(out, "No process of {job} holds a GPU."),
@@ -34,7 +34,7 @@ pub fn write(
     let rows = leftovers.iter().map(|leftover| {
         let it = &leftover.process;
         let holds = gpu_names::held_names(&leftover.gpus, &it.held_instances, &it.held_denied, inventory);
-        let holds = if is_found(leftover) { holds } else { "?".to_owned() };
+        let holds = if it.held.is_some() { holds } else { "?".to_owned() };
         let owner = leftover.owner.as_ref().map_or_else(|| "-".to_owned(), owner::full);
         let by = sanitize::short(&leftover.belongs_by.to_string(), 12, "…");
         let row = std::iter::once(it.pid.to_string()).chain(columns.cells(it));
@@ -68,7 +68,7 @@ fn and_unseen(count: usize) -> String {
 /// that holds a GPU, separated by tabs. The manual describes the format, which does
 /// not change.
 pub fn porcelain(out: &mut dyn Write, _: Style, payload: &Payload) -> io::Result<()> {
-    for leftover in payload.leftovers.iter().flatten().filter(|leftover| is_found(leftover)) {
+    for leftover in payload.leftovers.iter().flatten().filter(|leftover| leftover.is_found()) {
         let it = &leftover.process;
         let keys: Vec<_> = leftover.gpus.iter().map(|key| field(key)).collect();
         let keys = if keys.is_empty() { "-".to_owned() } else { keys.join(",") };
@@ -82,11 +82,6 @@ pub fn porcelain(out: &mut dyn Write, _: Style, payload: &Payload) -> io::Result
 /// Text that cannot be taken for the end of its field.
 fn field(text: &str) -> String {
     sanitize::text(text).replace(',', "\\x2c").replace(' ', "\\x20")
-}
-
-/// Whether it was seen to hold one; what it holds may be unknown.
-fn is_found(leftover: &Leftover) -> bool {
-    leftover.process.held.is_some()
 }
 
 /// Prints the limits of the answer.

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use super::activity::amounts;
 use super::cell::{Glyph, UNSURE};
 use super::table::{self, Last};
-use super::{Style, gpu_names, node, owner, sanitize, wrap};
+use super::{Style, gpu_names, node, owner, process, sanitize, wrap};
 use crate::model::{CellState, InForce};
 use crate::report::{Finding, Gpu, Matrix, MatrixCell, MatrixLimit, MatrixRow, Payload};
 
@@ -74,7 +74,7 @@ fn table(
         let mut cells = vec![name(row), users(&row.users)];
         cells.extend(row.cells.iter().map(|cell| self::cell(cell, how.ascii)));
         cells.extend(extras.cells(row));
-        cells.push(row.processes.to_string());
+        cells.push(process::count(row.processes, row.unseen.as_ref()));
         cells
     };
     let lines = rows.iter().map(line).collect();

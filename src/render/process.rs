@@ -6,6 +6,7 @@ use super::process_facts::{self, Columns};
 use super::table::{self, Last};
 use super::{Style, gpu_names, names, sanitize};
 use crate::model::ValueState;
+use crate::observation::UnseenProcesses;
 use crate::report::{Asked, Claim, Cut, Gpu, Process, Visible};
 
 /// Processes listed before the table says how many more there are.
@@ -22,13 +23,22 @@ pub(super) fn write(
     out: &mut dyn Write,
     style: Style,
     processes: &[&Process],
+    unseen: Option<&UnseenProcesses>,
     gpus: &[Gpu],
     place: Option<PlaceInJob<'_>>,
 ) -> io::Result<()> {
-    if processes.is_empty() {
-        return writeln!(out, "\nProcesses: none");
+    let seen = match (processes.len(), unseen) {
+        (0, None) => "none".to_owned(),
+        (0, Some(_)) => "none that can be seen".to_owned(),
+        (count, _) => count.to_string(),
+    };
+    writeln!(out, "\nProcesses: {seen}")?;
+    if let Some(unseen) = unseen {
+        writeln!(out, "  {} cannot be seen: {}", unseen.counted(), sanitize::text(&unseen.why))?;
     }
-    writeln!(out, "\nProcesses: {}", processes.len())?;
+    if processes.is_empty() {
+        return Ok(());
+    }
     let is_known = processes.iter().any(|process| is_known(process));
     let mut sorted = processes.to_vec();
     let has_nothing = |process: &Process| process.kernel_thread || process.has_ended();
@@ -51,6 +61,15 @@ pub(super) fn write(
         writeln!(out, "  … and {more} more (-v lists all)")?;
     }
     notes(out, &sorted)
+}
+
+/// A number of processes, with `?` for those that cannot be seen: `3`, `?`, `3 + ?`.
+pub(super) fn count(seen: usize, unseen: Option<&UnseenProcesses>) -> String {
+    match (seen, unseen) {
+        (0, Some(_)) => "?".to_owned(),
+        (seen, Some(_)) => format!("{seen} + ?"),
+        (seen, None) => seen.to_string(),
+    }
 }
 
 /// Whether anybody looked into a process.

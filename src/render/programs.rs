@@ -16,7 +16,7 @@ pub(super) fn write(
 ) -> io::Result<()> {
     effective.iter().try_for_each(|attached| {
         writeln!(out, "  {}", title(attached.id, programs.get(&attached.id)))?;
-        writeln!(out, "      {}", place(&attached.attached_at, &attached.flags))
+        writeln!(out, "      {}", place(&attached.attached_at, &attached.flags, attached.link_unknown))
     })
 }
 
@@ -37,9 +37,11 @@ pub(super) fn title(id: u32, program: Option<&Program>) -> String {
     format!("{id}  {name}{}{size}{loaded}", writer.unwrap_or_default())
 }
 
-/// Where a program is attached, with the flags: `at /a/b (multi, link)`.
-pub(super) fn place(attached_at: &str, flags: &[AttachFlag]) -> String {
-    let words: Vec<String> = flags.iter().map(AttachFlag::to_string).collect();
+/// Where a program is attached, with the flags: `at /a/b (multi, link)`; `link?` where
+/// nobody could say whether a link holds it.
+pub(super) fn place(attached_at: &str, flags: &[AttachFlag], link_unknown: bool) -> String {
+    let words = flags.iter().map(AttachFlag::to_string);
+    let words: Vec<String> = words.chain(link_unknown.then(|| "link?".to_owned())).collect();
     let flags = if words.is_empty() { String::new() } else { format!(" ({})", words.join(", ")) };
     match attached_at {
         "" => format!("attached at a cgroup that could not be asked{flags}"),

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 
 use super::process_facts::age;
 use super::table::{self, Last};
-use super::{Style, gpu_names, names, owner, sanitize};
+use super::{Style, gpu_names, names, owner, process, sanitize};
 use crate::model::{AllocationSource, CgroupPath, JobIdSource};
 use crate::report::{Gpu, GpuSet, OwnerSets};
 
@@ -62,7 +62,7 @@ fn row(row: &OwnerSets, gpus: &[Gpu]) -> Vec<String> {
     cells.push(cell(&row.held, &row.held_denied, gpus));
     cells.push(row.used.as_ref().map_or_else(|| "?".to_owned(), |used| cell(used, &[], gpus)));
     cells.push(row.idle_seconds.map_or_else(|| "-".to_owned(), age));
-    cells.push(row.processes.to_string());
+    cells.push(process::count(row.processes, row.unseen.as_ref()));
     cells
 }
 

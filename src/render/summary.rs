@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use super::table::{self, Last};
-use super::{Style, gpus, rules, sanitize};
+use super::{Style, gpus, process, rules, sanitize};
 use crate::model::Verdict;
 use crate::report::{Cgroup, GpuVerdict, Payload};
 
@@ -39,7 +39,8 @@ fn one(out: &mut dyn Write, style: Style, group: &[&Cgroup], payload: &Payload) 
     let gpus = gpus::compact(&first.gpus, payload.gpus.as_deref().unwrap_or_default());
     let rows = group.iter().map(|cgroup| {
         let path = sanitize::with_hex(&cgroup.path, cgroup.path_hex.as_deref()).into_owned();
-        vec![gpus.clone(), ids(cgroup), cgroup.processes.len().to_string(), path]
+        let processes = process::count(cgroup.processes.len(), cgroup.unseen.as_ref());
+        vec![gpus.clone(), ids(cgroup), processes, path]
     });
     table::write(out, style, &["GPUS", "PROGRAMS", "PROCS", "CGROUP"], &["PROCS"], rows.collect(), Last::Runs)
 }

@@ -53,6 +53,7 @@ fn what(event: &Event, gpus: &[Gpu]) -> String {
         EventKind::Moved => {
             event.moved.as_ref().map_or(why.into_owned(), |moved| watch_move::what(event, moved, gpus))
         }
+        EventKind::Decoding => format!("policy {why}"),
         EventKind::Lost => format!("{} events were lost{}", event.lost.unwrap_or_default(), lost_by(event)),
         EventKind::Start => format!("watching with {}{}", event.engines.join(", "), ready(event)),
         EventKind::Ready => uncovered(event),

@@ -123,6 +123,9 @@ fn mode(
     if !own.programs.contains(&id) {
         return Err(format!("program {id} is not in the list of {}", level.lossy()));
     }
+    if let Some(why) = &own.links_unknown {
+        return Err(format!("it is not known whether a link holds program {id}: {why}"));
+    }
     if own.links.contains_key(&id) {
         return Ok((ReplaceMode::Link, analyse::is_preorder(observation, level, id)?));
     }

@@ -37,7 +37,7 @@ pub(super) fn gainers(
     for cgroup in observation.cgroups.iter().filter(|cgroup| is_other(&cgroup.path)) {
         // Nobody is in a level above the one that is repaired but those below it.
         let is_above = CgroupPath::new(widening.meant).is_below(CgroupPath::new(&cgroup.path));
-        if is_above && cgroup.pids.is_empty() {
+        if is_above && cgroup.is_empty() {
             continue;
         }
         let gains = match cgroup.effective.known() {

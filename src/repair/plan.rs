@@ -157,6 +157,11 @@ impl Planner<'_> {
             let found = slurm::of_program(self.observation, self.path, &self.stack, &mut self.decoder);
             return found.map_err(|why| format!("nothing says what should be allowed: {why}"));
         }
+        if let Some(why) = self.unseen_programs() {
+            return Err(format!(
+                "nothing says what should be allowed: the programs in force are not known ({why}): run gpumap as root of the node, or name a source with --like or --allow"
+            ));
+        }
         if let Some(target) = intention::surviving(self.path, &self.stack, &mut self.decoder)? {
             return Ok(target);
         }
@@ -172,6 +177,12 @@ impl Planner<'_> {
         Err(format!(
             "nothing says what should be allowed: no runtime's program is in force beside systemd's, {no_file}, and {no_unit}; name a source with --like or --allow"
         ))
+    }
+
+    /// Why the programs in force on the cgroup are not known; `None` where they are.
+    fn unseen_programs(&self) -> Option<&str> {
+        let cgroup = self.observation.cgroups.iter().find(|cgroup| cgroup.path == *self.path)?;
+        cgroup.effective.missing()
     }
 
     /// Refuses to take back a limit that somebody set for the unit after the source was

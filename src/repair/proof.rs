@@ -74,7 +74,7 @@ pub fn changes(before: &Observation, swapped: Swapped<'_>) -> Vec<String> {
 /// is meant: nothing asks there.
 fn is_mere_passage(cgroup: &Cgroup, swapped: Swapped<'_>) -> bool {
     let is_above = |meant: &Text| CgroupPath::new(meant).is_below(CgroupPath::new(&cgroup.path));
-    swapped.meant.is_some_and(is_above) && cgroup.pids.is_empty()
+    swapped.meant.is_some_and(is_above) && cgroup.is_empty()
 }
 
 /// `before` with the one program swapped in every list where it counts, and with the
@@ -156,6 +156,7 @@ mod tests {
             effective: Answer::Known(effective.to_vec()),
             own: Answer::Known(Attached { programs: own.to_vec(), flags: 2, ..Attached::default() }),
             pids: vec![1],
+            unseen: None,
             uid: None,
         }
     }

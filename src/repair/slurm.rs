@@ -13,7 +13,7 @@ use crate::allocation::{Numbering, caller_list};
 use crate::analyse::{self, ProgramInForce, Stack};
 use crate::gpu;
 use crate::model::{CgroupPath, Device, DeviceType, IntentionSource, Owner, Request, RequestSet, Verdict};
-use crate::observation::{Observation, Text};
+use crate::observation::{Answer, Observation, Text};
 use crate::owner::Directory;
 use crate::policy::{Decoder, Numbers, Policy, Rule};
 use crate::report::{Gpu, GpuSet, Intention};
@@ -144,7 +144,18 @@ fn nearest(
         .collect();
     around.sort_by_key(|cgroup| std::cmp::Reverse(cgroup.path.as_bytes().len()));
     for cgroup in around {
-        let Some(own) = cgroup.own.known().filter(|own| !own.programs.is_empty()) else { continue };
+        let own = match &cgroup.own {
+            Answer::Known(own) => own,
+            Answer::Missing(why) => {
+                return Err(not_known(owner, &format!("the programs of {}: {why}", cgroup.path.lossy())));
+            }
+        };
+        if let Some(why) = own.programs.iter().find_map(|id| unread(observation, *id)) {
+            return Err(not_known(owner, &why));
+        }
+        if own.programs.is_empty() {
+            continue;
+        }
         let stack = analyse::stack(observation, &cgroup.path, decoder).map_err(|error| error.to_string())?;
         let is_it =
             |program: &&ProgramInForce| own.programs.contains(&program.place.id) && is_slurms(program);
@@ -154,10 +165,31 @@ fn nearest(
         }
     }
     Err(format!(
-        "Slurm's own program of {} is not there any more, so that what was allocated is not known: name it with --allocated, as scontrol -d show job {} prints it behind IDX, or start a new step, which gets programs of Slurm's",
+        "no program of Slurm's is attached for {}, so that what was allocated is not known: name it with --allocated, as scontrol -d show job {} prints it behind IDX, or start a new step, which gets programs of Slurm's",
         part(owner),
         name(owner)
     ))
+}
+
+/// Why a program may be Slurm's, although its name was not read; `None` where it was.
+fn unread(observation: &Observation, id: u32) -> Option<String> {
+    match observation.programs.iter().find(|program| program.id == id) {
+        // Of a program that was read the tag is known, whatever becomes of its instructions.
+        Some(program) if program.tag.is_empty() => {
+            program.xlated.missing().map(|why| format!("program {id}: {why}"))
+        }
+        Some(_) => None,
+        None => Some(format!("program {id}: it was not read")),
+    }
+}
+
+/// The sentence where it is not known whether Slurm's program is there.
+fn not_known(owner: &Owner, why: &str) -> String {
+    format!(
+        "whether a program of Slurm's is attached for {} is not known ({why}), and so not what was allocated: run gpumap as root of the node, or name it with --allocated, as scontrol -d show job {} prints it behind IDX",
+        part(owner),
+        name(owner)
+    )
 }
 
 /// The job, and the step and the task where Slurm gives them programs of their own.

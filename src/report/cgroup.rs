@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::process::Process;
 use crate::model::{AttachFlag, Owner, Verdict};
+use crate::observation::UnseenProcesses;
 
 /// One cgroup and what may be opened from it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -30,6 +31,10 @@ pub struct Cgroup {
     pub gpus: Vec<GpuVerdict>,
     /// Its processes.
     pub processes: Vec<Process>,
+    /// Processes in it that cannot be seen from where gpumap runs; left out where there
+    /// are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unseen: Option<UnseenProcesses>,
 }
 
 /// A program in force on a cgroup.
@@ -41,6 +46,9 @@ pub struct Effective {
     pub attached_at: String,
     /// `multi`, `override`, `preorder`, `link`; none is `[]`.
     pub flags: Vec<AttachFlag>,
+    /// Whether it is not known if a link holds it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub link_unknown: bool,
 }
 
 /// One GPU as seen from one cgroup.

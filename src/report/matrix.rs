@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{CellState, InForce, Membership, Owner, ProcessState, Severity};
+use crate::observation::UnseenProcesses;
 
 /// Owners and processes, and what each has to do with each GPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -44,6 +45,9 @@ pub struct MatrixRow {
     pub users: Vec<String>,
     /// How many processes it has; 1 for a process.
     pub processes: usize,
+    /// Those that cannot be seen; left out where there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unseen: Option<UnseenProcesses>,
     /// One for each column.
     pub cells: Vec<MatrixCell>,
     /// The severity of the worst finding about it.

@@ -245,7 +245,8 @@ pub struct Leftover {
     /// The owner of the cgroup it is in.
     pub owner: Option<Owner>,
     /// Why it is this job's: `cgroup`, or `environment` if it left the job's
-    /// cgroup and its environment names the job.
+    /// cgroup and its environment names the job; `unknown` if it holds a GPU and
+    /// its environment is not known.
     pub belongs_by: JobEvidence,
     /// GPUs of the job that it holds; all that it holds where the job's are
     /// not known.
@@ -256,4 +257,11 @@ pub struct Leftover {
     /// With `--kill`: whether the signal was sent to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub killed: Option<bool>,
+}
+
+impl Leftover {
+    /// Whether it is the job's and was seen to hold a GPU; what it holds may be unknown.
+    pub fn is_found(&self) -> bool {
+        self.process.held.is_some() && self.belongs_by != JobEvidence::Unknown
+    }
 }

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{AllocationSource, Owner, SharingMode};
+use crate::observation::UnseenProcesses;
 
 /// One owner and its four sets. None is inferred from another.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -20,6 +21,10 @@ pub struct OwnerSets {
     pub cgroup_hex: Option<String>,
     /// Its processes, without those of the scheduler itself.
     pub processes: usize,
+    /// Those that cannot be seen from where gpumap runs, so that what they ask for and
+    /// hold is not known; left out where there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unseen: Option<UnseenProcesses>,
     /// The GPUs that the scheduler allocated.
     pub allocated: GpuSet,
     /// The GPUs that its processes may open (`rw`).

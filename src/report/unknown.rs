@@ -5,7 +5,7 @@ use super::node_diff::NodeDiff;
 use super::policy::Policy;
 use super::process::Process;
 use super::sets::{GpuSet, OwnerSets};
-use crate::model::{CheckState, RepairState, ValueState, Verdict, Verdicts};
+use crate::model::{CheckState, JobEvidence, RepairState, ValueState, Verdict, Verdicts};
 
 impl Payload {
     /// The unknown parts, a few words each.
@@ -34,9 +34,13 @@ impl Payload {
 }
 
 fn has_unknown_process(payload: &Payload) -> bool {
+    if payload.cgroups.iter().flatten().any(|cgroup| cgroup.unseen.is_some()) {
+        return true;
+    }
     let cgroups = payload.cgroups.iter().flatten().flat_map(|cgroup| &cgroup.processes);
     let leftovers = payload.leftovers.iter().flatten();
-    cgroups.chain(leftovers.map(|leftover| &leftover.process)).any(is_unseen)
+    leftovers.clone().any(|leftover| leftover.belongs_by == JobEvidence::Unknown)
+        || cgroups.chain(leftovers.map(|leftover| &leftover.process)).any(is_unseen)
 }
 
 /// Whether a process could not be looked into. An environment in memory that cannot

@@ -10,6 +10,8 @@ use libc::{c_int, c_long};
 use nix::errno::Errno;
 use nix::unistd::{getegid, geteuid, getgid, getuid};
 
+use super::retry::again;
+
 /// The access asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
@@ -67,9 +69,11 @@ pub fn probe(path: &Path, access: Access) -> AccessAnswer {
 pub fn probe_handle<Fd: AsFd>(node: Fd, access: Access) -> AccessAnswer {
     let flags = c_long::from(libc::AT_EACCESS | libc::AT_EMPTY_PATH);
     let (fd, mode) = (c_long::from(node.as_fd().as_raw_fd()), c_long::from(mode(access)));
-    // SAFETY: the empty path is terminated, the handle outlives the call.
-    let result = unsafe { libc::syscall(libc::SYS_faccessat2, fd, c"".as_ptr(), mode, flags) };
-    answer(Errno::result(result).map(drop))
+    answer(again(|| {
+        // SAFETY: the empty path is terminated, the handle outlives the call.
+        let result = unsafe { libc::syscall(libc::SYS_faccessat2, fd, c"".as_ptr(), mode, flags) };
+        Errno::result(result).map(drop)
+    }))
 }
 
 /// The bits that faccessat(2) wants.
@@ -83,18 +87,13 @@ pub(super) fn mode(access: Access) -> c_int {
 }
 
 fn faccessat(call: c_long, path: &CString, mode: c_int) -> Result<(), Errno> {
-    // SAFETY: the path is a terminated string that outlives the call; the older
-    // call has no fourth argument and ignores it.
-    let result = unsafe {
-        libc::syscall(
-            call,
-            c_long::from(libc::AT_FDCWD),
-            path.as_ptr(),
-            c_long::from(mode),
-            c_long::from(libc::AT_EACCESS),
-        )
-    };
-    Errno::result(result).map(drop)
+    let (at, flags) = (c_long::from(libc::AT_FDCWD), c_long::from(libc::AT_EACCESS));
+    again(|| {
+        // SAFETY: the path is a terminated string that outlives the call; the older
+        // call has no fourth argument and ignores it.
+        let result = unsafe { libc::syscall(call, at, path.as_ptr(), c_long::from(mode), flags) };
+        Errno::result(result).map(drop)
+    })
 }
 
 /// The meaning of a result of faccessat(2) on a device node.

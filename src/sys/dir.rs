@@ -2,19 +2,21 @@
 //! that what is listed, queried and read is one and the same directory even if
 //! its path is taken by another meanwhile.
 
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use nix::NixPath;
-use nix::dir::{Dir as Listing, Type};
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat, openat2, readlinkat};
 use nix::sys::stat::{Mode, SFlag, fstat, major, minor};
 use nix::sys::statfs::{CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, fstatfs};
 use nix::unistd::read;
 
+use super::listing;
+use super::retry::again;
 use super::stat::{FileKind, FileStat, stat_at};
 
 /// A directory, opened with `O_PATH`: enough to walk and to query, and it needs
@@ -71,7 +73,7 @@ impl Dir {
     ///
     /// Those of openat(2); `ENOTDIR` for anything but a directory.
     pub fn open(path: &Path) -> Result<Self, Errno> {
-        openat(AT_FDCWD, path, flags(), Mode::empty()).map(Self)
+        again(|| openat(AT_FDCWD, path, flags(), Mode::empty())).map(Self)
     }
 
     /// Opens a directory below this one. The last component is not followed if
@@ -81,7 +83,7 @@ impl Dir {
     ///
     /// Those of openat(2).
     pub fn child<P: ?Sized + NixPath>(&self, name: &P) -> Result<Self, Errno> {
-        openat(self, name, flags() | OFlag::O_NOFOLLOW, Mode::empty()).map(Self)
+        again(|| openat(self, name, flags() | OFlag::O_NOFOLLOW, Mode::empty())).map(Self)
     }
 
     /// Inode and link count (`O_PATH` handles since Linux 3.6).
@@ -90,7 +92,7 @@ impl Dir {
     ///
     /// Those of fstat(2).
     pub fn stat(&self) -> Result<DirStat, Errno> {
-        let stat = fstat(self)?;
+        let stat = again(|| fstat(self))?;
         #[allow(clippy::useless_conversion, reason = "it has 32 bits on aarch64")]
         let links = u64::from(stat.st_nlink);
         Ok(DirStat { inode: stat.st_ino, links, uid: stat.st_uid })
@@ -103,7 +105,7 @@ impl Dir {
     ///
     /// Those of fstatfs(2).
     pub fn file_system(&self) -> Result<FileSystem, Errno> {
-        Ok(match fstatfs(self)?.filesystem_type() {
+        Ok(match again(|| fstatfs(self))?.filesystem_type() {
             CGROUP2_SUPER_MAGIC => FileSystem::Cgroup2,
             CGROUP_SUPER_MAGIC => FileSystem::Cgroup1,
             _ => FileSystem::Other,
@@ -121,16 +123,13 @@ impl Dir {
         if stat.links == 2 {
             return Ok(Vec::new());
         }
-        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-        let mut listing = Listing::openat(self, c".", flags, Mode::empty())?;
         let mut names = Vec::new();
-        for entry in listing.iter() {
-            let entry = entry?;
-            let name = entry.file_name();
-            if entry.file_type() == Some(Type::Directory) && name != c"." && name != c".." {
+        self.entries(c".", |name, is_directory| {
+            if is_directory {
                 names.push(name.to_owned());
             }
-        }
+            true
+        })?;
         Ok(names)
     }
 
@@ -161,7 +160,7 @@ impl Dir {
     /// Those of openat(2).
     pub fn open_file(&self, name: &CStr) -> Result<File, Errno> {
         let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW;
-        openat(self, name, flags, Mode::empty()).map(File::from)
+        again(|| openat(self, name, flags, Mode::empty())).map(File::from)
     }
 
     /// Opens what `name` leads to, links followed, if it is a regular file: no
@@ -172,7 +171,7 @@ impl Dir {
     ///
     /// Those of openat(2); `EINVAL` for anything but a regular file.
     pub fn open_regular(&self, name: &CStr) -> Result<(File, FileStat), Errno> {
-        let place = openat(self, name, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())?;
+        let place = again(|| openat(self, name, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty()))?;
         let stat = stat_at(&place, c"")?;
         if stat.kind != FileKind::Regular {
             return Err(Errno::EINVAL);
@@ -193,13 +192,7 @@ impl Dir {
             .flags(OFlag::O_PATH | OFlag::O_CLOEXEC | last)
             .resolve(ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS);
         // EAGAIN: somebody renamed something on the way.
-        let mut tries = 0;
-        let place = loop {
-            match openat2(self, path, how) {
-                Err(Errno::EAGAIN) if tries < 8 => tries += 1,
-                found => break found?,
-            }
-        };
+        let place = again(|| openat2(self, path, how))?;
         let stat = stat_at(&place, c"")?;
         Ok((PathHandle(place), stat))
     }
@@ -210,7 +203,17 @@ impl Dir {
     ///
     /// readlinkat(2) failed.
     pub fn link(&self, name: &CStr) -> Result<Vec<u8>, Errno> {
-        readlinkat(self, name).map(std::os::unix::ffi::OsStringExt::into_vec)
+        again(|| readlinkat(self, name)).map(std::os::unix::ffi::OsStringExt::into_vec)
+    }
+
+    /// Calls `visit` with every name in this directory until it returns false. What
+    /// [`std::fs::ReadDir`] gives ends at a call that failed as if nothing followed.
+    ///
+    /// # Errors
+    ///
+    /// Those of openat(2) and getdents(2).
+    pub fn names(&self, mut visit: impl FnMut(&OsStr) -> bool) -> Result<(), Errno> {
+        self.entries(c".", |name, _| visit(OsStr::from_bytes(name.to_bytes())))
     }
 
     /// Calls `visit` with every number among the names in the subdirectory
@@ -221,16 +224,17 @@ impl Dir {
     ///
     /// Those of openat(2) and getdents(2).
     pub fn numbers(&self, name: &CStr, mut visit: impl FnMut(&CStr, u32) -> bool) -> Result<(), Errno> {
+        self.entries(name, |name, _| {
+            let number = name.to_str().ok().and_then(|name| name.parse().ok());
+            number.is_none_or(|number| visit(name, number))
+        })
+    }
+
+    /// Calls `visit` with the names in the subdirectory `name`, and whether each is a
+    /// directory.
+    fn entries(&self, name: &CStr, visit: impl FnMut(&CStr, bool) -> bool) -> Result<(), Errno> {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-        let mut listing = Listing::openat(self, name, flags, Mode::empty())?;
-        for entry in listing.iter() {
-            let entry = entry?;
-            let number = entry.file_name().to_str().ok().and_then(|name| name.parse().ok());
-            if number.is_some_and(|number| !visit(entry.file_name(), number)) {
-                break;
-            }
-        }
-        Ok(())
+        listing::each(&again(|| openat(self, name, flags, Mode::empty()))?, visit)
     }
 }
 
@@ -269,16 +273,8 @@ fn read_to<Fd: AsFd>(file: Fd, buffer: &mut Vec<u8>, limit: usize, end: End) -> 
             return Err(Errno::EFBIG);
         }
         buffer.resize(old + STEP.max(old), 0);
-        let count = loop {
-            match read(file.as_fd(), &mut buffer[old..]) {
-                Err(Errno::EINTR) => {}
-                Err(error) => {
-                    buffer.clear();
-                    return Err(error);
-                }
-                Ok(count) => break count,
-            }
-        };
+        let read = again(|| read(file.as_fd(), &mut buffer[old..]));
+        let count = read.inspect_err(|_| buffer.clear())?;
         let is_short = end == End::Short && old + count < buffer.len();
         buffer.truncate(old + count);
         if count == 0 || is_short {
@@ -296,8 +292,8 @@ fn read_to<Fd: AsFd>(file: Fd, buffer: &mut Vec<u8>, limit: usize, end: End) -> 
 /// Those of openat(2); `EINVAL` for other devices, `ENXIO` for a socket,
 /// `EISDIR` for a directory, `ENOTSUP` where /proc is not mounted.
 pub fn open_readable(path: &Path) -> Result<File, Errno> {
-    let place = openat(AT_FDCWD, path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())?;
-    let stat = fstat(&place)?;
+    let place = again(|| openat(AT_FDCWD, path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty()))?;
+    let stat = again(|| fstat(&place))?;
     match SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) {
         SFlag::S_IFREG | SFlag::S_IFIFO => reopen(&place),
         SFlag::S_IFCHR if is_harmless(major(stat.st_rdev), minor(stat.st_rdev)) => reopen(&place),
@@ -314,19 +310,20 @@ fn is_harmless(major: u64, minor: u64) -> bool {
 
 /// Opens the file of an `O_PATH` handle.
 fn reopen(place: &OwnedFd) -> Result<File, Errno> {
-    let again = format!("/proc/self/fd/{}", place.as_raw_fd());
+    let link = format!("/proc/self/fd/{}", place.as_raw_fd());
     let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
-    match openat(AT_FDCWD, again.as_str(), flags, Mode::empty()) {
+    match again(|| openat(AT_FDCWD, link.as_str(), flags, Mode::empty())) {
         // The file itself was found: what is missing is /proc.
         Err(Errno::ENOENT) => Err(Errno::ENOTSUP),
         opened => opened.map(File::from),
     }
 }
 
-/// Whether `path` exists and is something else than a directory.
+/// Whether something else than a directory is at `path`. What cannot be looked at is
+/// not known to be anything.
 pub fn is_plain_file(path: &Path) -> bool {
-    openat(AT_FDCWD, path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())
-        .and_then(fstat)
+    again(|| openat(AT_FDCWD, path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty()))
+        .and_then(|place| again(|| fstat(&place)))
         .is_ok_and(|stat| stat.st_mode & SFlag::S_IFMT.bits() != SFlag::S_IFDIR.bits())
 }
 
@@ -354,6 +351,13 @@ mod tests {
         let names = me.subdirectories(me.stat().unwrap()).unwrap();
         assert!(names.iter().any(|name| name.as_c_str() == c"fd"));
         let mut buffer = b"old".to_vec();
+        let mut some = Vec::new();
+        let more = |name: &OsStr| {
+            some.push(name.to_owned());
+            some.len() < 3
+        };
+        me.names(more).unwrap();
+        assert!(some.len() == 3 && !some.iter().any(|name| name == "." || name == ".."), "{some:?}");
         me.read_into(c"comm", &mut buffer, 64).unwrap();
         assert_eq!(buffer.last(), Some(&b'\n'));
         assert_eq!(me.read_into(c"status", &mut buffer, 10), Err(Errno::EFBIG));

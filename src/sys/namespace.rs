@@ -10,6 +10,7 @@ use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::Mode;
 
 use super::dir::Dir;
+use super::retry::again;
 
 /// `NS_GET_USERNS`, `NS_GET_PARENT` and `NS_GET_OWNER_UID` of `linux/nsfs.h`.
 const OWNER: c_ulong = 0xb701;
@@ -22,7 +23,16 @@ const OWNER_UID: c_ulong = 0xb704;
 ///
 /// Those of openat(2); `EACCES` without the right to look into the process.
 pub fn open(directory: &Dir, name: &CStr) -> Result<OwnedFd, Errno> {
-    openat(directory, name, OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty())
+    again(|| openat(directory, name, OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty()))
+}
+
+/// The inode number of the first pid namespace (`PROC_PID_INIT_INO`, `linux/proc_ns.h`).
+const FIRST_PIDS: u64 = 0xeffffffc;
+
+/// Whether this process is known to be in the first pid namespace, whose numbers the kernel's
+/// own records have.
+pub fn is_in_first_pid_namespace() -> bool {
+    nix::sys::stat::stat("/proc/self/ns/pid").is_ok_and(|stat| stat.st_ino == FIRST_PIDS)
 }
 
 /// The user namespace that owns a namespace: who is root there rules it. Since

@@ -7,6 +7,8 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use nix::errno::Errno;
 
+use super::retry::again;
+
 /// The facts that are requested.
 const WANTED: u32 = libc::STATX_BASIC_STATS | libc::STATX_MNT_ID;
 
@@ -67,14 +69,13 @@ pub struct FileStat {
 pub fn stat_at<Fd: AsFd>(dir: Fd, name: &CStr) -> Result<FileStat, Errno> {
     let flags = libc::AT_EMPTY_PATH | libc::AT_NO_AUTOMOUNT | libc::AT_STATX_DONT_SYNC;
     let mut stat = MaybeUninit::<libc::statx>::zeroed();
-    // SAFETY: the name is terminated and the buffer has the size that the call
-    // fills; all of its bit patterns are valid.
-    let (result, stat) = unsafe {
-        let fd = dir.as_fd().as_raw_fd();
-        let result = libc::statx(fd, name.as_ptr(), flags, WANTED, stat.as_mut_ptr());
-        (result, stat.assume_init())
-    };
-    Errno::result(result)?;
+    let fd = dir.as_fd().as_raw_fd();
+    again(|| {
+        // SAFETY: the name is terminated and the buffer has the size that the call fills.
+        Errno::result(unsafe { libc::statx(fd, name.as_ptr(), flags, WANTED, stat.as_mut_ptr()) })
+    })?;
+    // SAFETY: zeros, or what the call filled in: all bit patterns are valid.
+    let stat = unsafe { stat.assume_init() };
     Ok(FileStat {
         kind: kind(u32::from(stat.stx_mode)),
         dev: (stat.stx_dev_major, stat.stx_dev_minor),

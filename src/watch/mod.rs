@@ -7,6 +7,7 @@
 //! [`policy`] watches the programs in force on cgroups, [`opens`] the devices of
 //! GPUs that processes open and close.
 
+mod beside;
 mod clock;
 mod event;
 mod fact;
@@ -21,15 +22,26 @@ mod source;
 pub mod state;
 mod tracker;
 
+use std::time::Duration;
+
 use crate::loader::LoadError;
 use crate::report::Event;
 
 pub use crate::probing::driver::Driver;
 pub use crate::probing::{Mode, ProcessScope};
+pub use beside::Beside;
 pub use fact::{EventSubject, Fact, NewValue};
 pub use not_seen::not_seen;
 pub use source::FactSource;
 pub use tracker::{Baseline, LastSet, Reread, Tracker};
+
+/// How long decoding may keep other events waiting. Programs that take longer are decoded
+/// beside, within [`LONG`]; their policy is told when it is known.
+const SOON: Duration = Duration::from_millis(50);
+const LONG: Duration = Duration::from_secs(20);
+/// Said of a policy that takes long, and when that is done.
+const NOT_YET: &str = "not known yet: its programs take long to decode, and it is told when that is done";
+const KNOWN: &str = "known now: its programs are decoded";
 
 /// A further source of events: what changes policies, for instance.
 pub trait EventSource {

@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::looks::{Look, Looks};
-use super::{EventSource, EventSubject, ProcessScope};
-use crate::analyse::{Holdings, denied_of};
+use super::{EventSource, EventSubject, ProcessScope, SOON};
+use crate::analyse::{Holdings, TimeLimit, denied_of};
 use crate::model::EventKind;
 use crate::observation::Text;
 use crate::observe::monitor::{DeviceChange, ProcessMonitor};
@@ -125,8 +125,9 @@ impl OpensWatcher {
         if *asked < ASKED {
             *asked += 1;
             let pid = change.process.pid;
+            let limit = TimeLimit::at(Instant::now().checked_add(SOON));
             let seen = observe::processes(&self.options, &[pid]).ok();
-            devices.held_denied = seen.and_then(|seen| denied_of(&seen, pid, &change.devices));
+            devices.held_denied = seen.and_then(|seen| denied_of(&seen, pid, &change.devices, &limit));
         }
         Some(Event { devices: Some(devices), ..about })
     }

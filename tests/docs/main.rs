@@ -11,6 +11,7 @@
 
 mod architecture;
 mod circles;
+mod dropped_results;
 mod manual;
 mod readme;
 #[path = "../support/shell_words.rs"]

@@ -18,7 +18,9 @@ use gpumap::observe::verify::{Node, verify};
 use gpumap::observe::{self, CgroupTarget, Options};
 use gpumap::report::Finding;
 use gpumap::sys::access::{self, Access};
+use gpumap::sys::helper::left_behind;
 use gpumap::sys::spawn::{AskError, ask_inside};
+use nix::fcntl::OFlag;
 use nix::sys::stat::{Mode, SFlag, makedev, mknod};
 
 /// Devices of every Linux that nothing minds being asked about: full, random,
@@ -162,20 +164,100 @@ fn processes_that_cannot_answer() {
     fs::write(cgroup.path().join("cgroup.freeze"), "1").unwrap();
     let start = Instant::now();
     let limit = Duration::from_millis(100);
-    assert_eq!(ask_inside(cgroup.dir().as_fd(), &asked, limit), Err(AskError::TimedOut));
+    assert_eq!(ask_inside(cgroup.dir().as_fd(), None, &asked, limit), Err(AskError::TimedOut));
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     assert_eq!(procs(&cgroup), "");
     fs::write(cgroup.path().join("cgroup.freeze"), "0").unwrap();
     let limit = Duration::from_secs(5);
-    let allowed = ask_inside(cgroup.dir().as_fd(), &asked, limit);
+    let allowed = ask_inside(cgroup.dir().as_fd(), None, &asked, limit);
     assert_eq!(allowed, Ok(vec![access::AccessAnswer::Allowed]));
 
     let threaded = cgroup.child("threaded").unwrap();
     fs::write(threaded.path().join("cgroup.type"), "threaded").unwrap();
     // Beside it, a cgroup that is not threaded is of no use.
     let invalid = cgroup.child("invalid").unwrap();
-    let refused = ask_inside(invalid.dir().as_fd(), &asked, limit);
+    let refused = ask_inside(invalid.dir().as_fd(), None, &asked, limit);
     assert_eq!(refused, Err(AskError::Start(nix::errno::Errno::EOPNOTSUPP)));
+}
+
+/// Writes the first process that appears in a frozen cgroup to a file of another one, and
+/// lets it go on.
+fn move_first(from: &Cgroup, to: PathBuf) -> std::thread::JoinHandle<()> {
+    let (procs, freeze) = (from.path().join("cgroup.procs"), from.path().join("cgroup.freeze"));
+    std::thread::spawn(move || {
+        let end = Instant::now() + Duration::from_secs(20);
+        while Instant::now() < end {
+            if let Some(pid) = fs::read_to_string(&procs).unwrap_or_default().lines().next() {
+                fs::write(&to, pid).unwrap();
+                fs::write(&freeze, "0").unwrap();
+                return;
+            }
+        }
+    })
+}
+
+/// Make sure that a process that does not answer is taken out of the cgroup before it is
+/// killed, and left to end when it can.
+#[test]
+fn processes_are_taken_home() {
+    let Some(_host) = host::shared() else { return };
+    let null = fs::File::open("/dev/null").unwrap();
+    let asked = [(null.as_fd(), Access::ReadWrite)];
+    let cgroup = Cgroup::new().unwrap();
+    fs::write(cgroup.path().join("cgroup.freeze"), "1").unwrap();
+    // What is written to the file of a cgroup that is none can be read again.
+    let home = std::env::temp_dir().join(format!("gpumap-home-{}", std::process::id()));
+    fs::create_dir(&home).unwrap();
+    fs::write(home.join("cgroup.procs"), "").unwrap();
+    let limit = Duration::from_millis(100);
+    let directory = fs::File::open(&home).unwrap();
+    let answer = ask_inside(cgroup.dir().as_fd(), Some(directory.as_fd()), &asked, limit);
+    assert_eq!(answer, Err(AskError::TimedOut));
+    let moved = fs::read_to_string(home.join("cgroup.procs")).unwrap();
+    assert!(moved.parse::<u32>().is_ok_and(|pid| pid != std::process::id()), "{moved:?}");
+    fs::remove_dir_all(&home).unwrap();
+    let end = Instant::now() + Duration::from_secs(20);
+    while left_behind() > 0 || !procs(&cgroup).is_empty() {
+        assert!(Instant::now() < end, "never waited for");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Make sure that answers do not count that were given in another cgroup.
+#[test]
+fn processes_that_are_moved() {
+    let Some(_host) = host::shared() else { return };
+    let inventory = Inventory::new("moved");
+    let denied = inventory.0.join("dev/hl0");
+    let node = nix::fcntl::open(&denied, OFlag::O_PATH | OFlag::O_NOFOLLOW, Mode::empty()).unwrap();
+    let asked = [(node.as_fd(), Access::ReadWrite)];
+    let (cgroup, other) = (Cgroup::new().unwrap(), Cgroup::new().unwrap());
+    attach_deny(&other, 1, 7, MULTI);
+    let ask = |cgroup: &Cgroup| ask_inside(cgroup.dir().as_fd(), None, &asked, Duration::from_secs(20));
+    assert_eq!(ask(&cgroup), Ok(vec![access::AccessAnswer::Allowed]));
+    assert_eq!(ask(&other), Ok(vec![access::AccessAnswer::DevicePolicy]));
+    // It waits in this cgroup until somebody has moved it.
+    fs::write(cgroup.path().join("cgroup.freeze"), "1").unwrap();
+    let mover = move_first(&cgroup, other.path().join("cgroup.procs"));
+    assert_eq!(ask(&cgroup), Err(AskError::Elsewhere));
+    mover.join().unwrap();
+}
+
+/// Make sure that cgroups that were not asked in time are a problem.
+#[test]
+fn time_is_over() {
+    let Some(_host) = host::shared() else { return };
+    let inventory = Inventory::new("time");
+    let cgroup = Cgroup::new().unwrap();
+    let _sleeper = Sleeper::in_cgroup(&cgroup);
+    let mut observation = inventory.observe(&cgroup);
+    let options = Options { deadline: Some(Instant::now()), ..inventory.options() };
+    let node = Node { path: "/dev/hl0".to_owned(), major: 1, minor: 7 };
+    let path = relative(cgroup.path());
+    verify(&options, &mut observation, &[path.as_str().into()], &[node]);
+    assert!(observation.verified.iter().all(|one| one.allowed.known().is_none()));
+    let problem = observation.errors.iter().find(|error| error.code == ProblemCode::NotVerified);
+    assert!(problem.is_some_and(|problem| problem.why.contains("no time left")), "{problem:?}");
 }
 
 /// Make sure that many processes in turn cost little and leave none behind.
@@ -186,7 +268,7 @@ fn many_in_turn() {
     let asked = vec![(null.as_fd(), Access::ReadWrite); 1024];
     let cgroup = Cgroup::new().unwrap();
     for _ in 0..100 {
-        let answers = ask_inside(cgroup.dir().as_fd(), &asked, Duration::from_secs(5)).unwrap();
+        let answers = ask_inside(cgroup.dir().as_fd(), None, &asked, Duration::from_secs(5)).unwrap();
         assert_eq!(answers.len(), 1024);
         assert!(answers.iter().all(|answer| *answer == access::AccessAnswer::Allowed));
     }

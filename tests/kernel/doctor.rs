@@ -2,7 +2,7 @@
 //! namespace, with a cgroup2 mount that a later one hides, with Slurm's files below a
 //! root; and what it leaves out for a bug report.
 //!
-//! Needs setpriv and unshare.
+//! Needs setpriv, strace and unshare.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,6 +21,30 @@ fn check<'a>(document: &'a Value, id: &str) -> &'a Value {
 
 fn state<'a>(document: &'a Value, id: &str) -> &'a str {
     check(document, id)["state"].as_str().expect("a state")
+}
+
+/// Make sure that a call of bpf(2) that fails while programs are loaded costs no log of
+/// every instruction of a program: such logs have megabytes and took minutes.
+#[test]
+fn refused_bpf_calls_are_cheap() {
+    let Some(_host) = host::shared() else { return };
+    let trace = std::env::temp_dir().join(format!("gpumap-doctor-trace-{}", std::process::id()));
+    for (number, errno) in [(3, "ENOMEM"), (4, "ENOMEM"), (4, "EPERM"), (9, "EINTR"), (20, "EAGAIN")] {
+        let inject = format!("inject=bpf:error={errno}:when={number}");
+        let mut command = Command::new("strace");
+        command.args(["-f", "-qq", "-e", "trace=bpf", "-e", &inject, "-o"]).arg(&trace);
+        let gpumap = node::command(&["--json", "doctor"]);
+        let output = command.arg(gpumap.get_program()).args(gpumap.get_args()).output().expect("strace");
+        let (document, _) = node::document(&output);
+        assert!(document["doctor"].is_array(), "{number} {errno}: {document}");
+        let calls = fs::read_to_string(&trace).expect("a trace");
+        assert!(calls.contains("(INJECTED)"), "{number} {errno}");
+        let sizes = calls.split("log_size=").skip(1);
+        let sizes = sizes.filter_map(|rest| rest.split([',', '}']).next()?.parse::<u64>().ok());
+        let largest = sizes.max().unwrap_or_default();
+        assert!(largest <= 128 << 10, "{number} {errno}: a log of {largest} bytes");
+    }
+    let _gone = fs::remove_file(&trace);
 }
 
 /// Make sure that with all rights the engines are those that the commands use, that

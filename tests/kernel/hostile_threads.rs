@@ -12,6 +12,7 @@ use gpumap::observe::scanner::{ScanMethod, start};
 
 use crate::support::attacker::{Attacker, build, gpumap, run};
 use crate::support::cgroup::{self, Cgroup, Tree};
+use crate::support::slurm::spec::write_openable;
 use crate::support::victim::Scratch;
 use crate::support::{host, node};
 
@@ -196,11 +197,40 @@ fn long_paths() {
     assert_eq!(found.len(), 1, "{pid} is not in the answer");
     let path = found[0]["path"].as_str().unwrap();
     assert!(path.ends_with(&name) && path.len() > 18 * 250, "{path}");
+    left_behind(&scratch, &tree, &deep);
     for command in [&["pid", &pid.to_string()][..], &["check", "--pid", &pid.to_string(), DENIED]] {
         let (code, answer) = json(command);
         let why = answer["errors"][0]["why"].as_str().unwrap_or_default();
         assert!(code == 2 && why.contains("longer than"), "{answer:#}");
     }
+}
+
+/// Make sure that what a job left in such a cgroup is found and ended.
+fn left_behind(scratch: &Scratch, tree: &Tree, deep: &Deep<'_>) {
+    const JOB: &str = "990109";
+    const USER: &str = "65534";
+    write_openable(scratch.path());
+    let script = format!("SLURM_JOB_ID={JOB} exec setpriv --reuid={USER} --clear-groups sleep 600");
+    let mut holder = Command::new("sh");
+    let mut holder =
+        holder.args(["-c", &script]).stdin(fs::File::open("/dev/full").unwrap()).spawn().unwrap();
+    deep.run(&format!("echo {} > cgroup.procs", holder.id()));
+    let mut line = node::command(&["--json", "--gpu-root"]);
+    line.arg(scratch.path()).arg("--cgroup-root").arg(tree.path()).args([
+        "leftovers",
+        "--from-env",
+        "--kill",
+    ]);
+    let gres = scratch.path().join("gres.conf");
+    fs::write(&gres, "Name=gpu File=/dev/hl[0-3]\n").unwrap();
+    line.arg("--gres-conf").arg(&gres).env("SLURM_JOB_ID", JOB).env("SLURM_JOB_UID", USER);
+    line.env("SLURM_JOB_GPUS", "0").env("SLURM_JOB_START_TIME", "1");
+    line.env("SLURM_SCRIPT_CONTEXT", "epilog_slurmd");
+    let (code, text) = run(&mut line);
+    let answer: Value = serde_json::from_str(&text).unwrap();
+    let one = &answer["leftovers"][0];
+    assert_eq!((code, &one["pid"], &one["killed"]), (1, &holder.id().into(), &true.into()), "{answer:#}");
+    assert!(!holder.wait().unwrap().success());
 }
 
 /// Make sure that a look at all processes ends, whether a process has thousands of tables

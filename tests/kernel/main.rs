@@ -28,11 +28,13 @@ mod leftovers;
 mod many_uids;
 mod named_files;
 mod observation;
+mod partial_views;
 mod privileges;
 mod processes;
 mod program_lists;
 mod repair;
 mod scanner;
+mod short_lived;
 #[path = "../support/mod.rs"]
 mod support;
 mod user_names;

@@ -279,6 +279,22 @@ fn limited(kib: usize, args: &str, input: &[u8]) -> Output {
     output
 }
 
+/// Make sure that a small file that unpacks to much is refused by all who read saved nodes.
+#[test]
+fn saved_nodes_are_weighed() {
+    let path = std::env::temp_dir().join(format!("gpumap-weighed-{}.json.gz", std::process::id()));
+    let rows = format!(r#"{{"schema":"gpumap.observation/1","processes":[{}{{}}]}}"#, "{},".repeat(1 << 20));
+    for (bytes, why) in
+        [(rows.as_bytes(), "more parts than an observation"), (&vec![b' '; 64 << 20], "400 times its size")]
+    {
+        fs::write(&path, packed(bytes)).unwrap();
+        let output = gpumap(&["--from", path.to_str().unwrap(), "node"], b"");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && said.contains(why), "{said}");
+    }
+    fs::remove_file(&path).unwrap();
+}
+
 /// Make sure that a document that would take many times its size is refused, and takes no
 /// other node's answer with it: values in the place of words, sets of a thousand models,
 /// rows of three bytes, tables of many GPUs by many cgroups.

@@ -32,6 +32,7 @@ mod tests;
 use super::kind::Family;
 
 pub(super) use driver_not_loaded::{gpus_without_driver, is_only_about};
+pub(super) use verify_mismatch::mismatches;
 
 /// The families in the order of the manual.
 pub(super) const FAMILIES: &[Family] = &[

@@ -26,7 +26,11 @@ What to do: please report it, with `gpumap snapshot` of the node.",
 };
 
 fn find(facts: &mut Facts<'_>) -> Vec<Finding> {
-    let verified = &facts.inspection.observation().verified;
+    mismatches(facts, &facts.inspection.observation().verified)
+}
+
+/// The answers of the kernel that contradict what was decoded.
+pub(in crate::audit) fn mismatches(facts: &mut Facts<'_>, verified: &[Verification]) -> Vec<Finding> {
     verified.iter().filter_map(|one| mismatch(facts, one)).collect()
 }
 

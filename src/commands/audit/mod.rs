@@ -5,7 +5,7 @@ mod documents;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use crate::analyse::{self, CallerAllocation};
+use crate::analyse::CallerAllocation;
 use crate::audit::{self, AuditScope, Config};
 use crate::cli::{AuditArgs, Exit};
 use crate::commands::files::{self, activity_state, saved};
@@ -55,14 +55,8 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &AuditArgs) -> Result<E
 pub(super) fn examine(invocation: &mut Invocation<'_>, args: &AuditArgs) -> Result<Examined, Failure> {
     allocation::request(invocation, &args.allocation.slurm)?;
     invocation.wanted_facts.units = true;
-    let subject = subject(invocation, args)?;
-    let mut payload = audit::audit_within(
-        &subject.observation,
-        &subject.granted,
-        &subject.config,
-        &subject.scope,
-        &invocation.decoding,
-    )?;
+    let mut subject = subject(invocation, args)?;
+    let mut payload = judge(invocation, args, &mut subject)?;
     remember(&mut payload, subject.options);
     if let Some(path) = &args.baseline {
         audit::compare(&mut payload, &documents::baseline(invocation, path)?);
@@ -100,9 +94,6 @@ fn subject(invocation: &mut Invocation<'_>, args: &AuditArgs) -> Result<AuditSub
     let (mut observation, former) = observe(invocation)?;
     allocation::add(invocation, &args.allocation.slurm, &mut observation)?;
     activity_state::add(invocation, args.state.as_deref(), &mut observation)?;
-    if args.verify {
-        verify(invocation, &mut observation)?;
-    }
     let (config, file) = files::config(invocation, args.config.as_deref(), former.config)?;
     let granted = CallerAllocation { list: args.allocation.allocated.clone().or(former.allocated) };
     let job =
@@ -128,13 +119,27 @@ fn subject(invocation: &mut Invocation<'_>, args: &AuditArgs) -> Result<AuditSub
     Ok(AuditSubject { observation, granted, config, scope, options })
 }
 
-/// Asks the kernel in the cgroups whose programs differ.
-fn verify(invocation: &Invocation<'_>, observation: &mut Observation) -> Result<(), Failure> {
-    let wanted = analyse::to_verify(observation, &invocation.decoding)?;
-    let node = |(path, major, minor)| observe::verify::Node { path, major, minor };
-    let nodes: Vec<_> = wanted.nodes.into_iter().map(node).collect();
-    observe::verify::verify(&invocation.options(), observation, &wanted.cgroups, &nodes);
-    Ok(())
+/// Looks for findings; with `--verify` the kernel is asked in the cgroups whose programs
+/// differ.
+fn judge(
+    invocation: &Invocation<'_>,
+    args: &AuditArgs,
+    subject: &mut AuditSubject,
+) -> Result<Payload, Failure> {
+    let AuditSubject { observation, granted, config, scope, .. } = subject;
+    let (mut verified, mut problems) = (Vec::new(), Vec::new());
+    let payload = audit::audit_asking(observation, granted, config, scope, &invocation.decoding, |wanted| {
+        if args.verify {
+            let node = |(path, major, minor)| observe::verify::Node { path, major, minor };
+            let nodes: Vec<_> = wanted.nodes.into_iter().map(node).collect();
+            (verified, problems) =
+                observe::verify::ask(&invocation.options(), observation, &wanted.cgroups, &nodes);
+        }
+        verified.clone()
+    })?;
+    observation.verified.append(&mut verified);
+    observation.errors.append(&mut problems);
+    Ok(payload)
 }
 
 fn find(invocation: &Invocation<'_>, observation: &Observation, path: &Path) -> Result<Text, Failure> {

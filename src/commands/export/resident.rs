@@ -15,6 +15,7 @@ use crate::cli::{Exit, ExportArgs};
 use crate::commands::invocation::{Failure, Invocation};
 use crate::commands::resident;
 use crate::commands::resident::budget::Budget;
+use crate::commands::resident::look::{Decoding, Look};
 use crate::commands::resident::monitor::Monitor;
 use crate::export::Changes;
 use crate::model::ProblemCode;
@@ -23,6 +24,10 @@ use crate::observe::Options;
 
 /// How often changes are looked for where the caller does not say.
 const EVERY: Duration = Duration::from_secs(15);
+/// How long a look is waited for before the changes that it belongs to are shown, and how
+/// often it is asked for after that.
+const PATIENCE: Duration = Duration::from_millis(250);
+const STEP: Duration = Duration::from_millis(50);
 /// Problems that are reported, each once.
 const TOLD: usize = 100;
 
@@ -33,7 +38,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &ExportArgs) -> Result<
         let needs = "leave out --every and --listen, or --from";
         return Err(Failure::new(ProblemCode::Usage, "--from", why, needs));
     }
-    let mut looker = Collector::new(invocation, args)?;
+    let collector = Collector::new(invocation, args)?;
     let bound = args.listen.map(Bound::new).transpose()?;
     resident::give_up_rights(ProblemCode::Export)?;
     let signals = resident::signals(ProblemCode::Export)?;
@@ -42,42 +47,82 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &ExportArgs) -> Result<
     let mut monitor = Monitor::start(&options, ProblemCode::Export)?;
     let server = bound.map(Bound::serve).transpose()?;
     let mut budget = Budget::new(args.cpu / 100.0);
-    let look = budget.charge(|| looker.look_again(invocation))?;
+    let mut decoding = collector.looker.decoding();
+    decoding.begin(budget.charge(|| collector.looker.look_again(invocation))?)?;
+    let every = args.every.unwrap_or(EVERY);
+    let Some(look) = first(&signals, &mut decoding)? else { return Ok(Exit::Yes) };
+    budget.took(look.decoding);
+    let look = collector.exposition(look, true);
     let changes = Changes::begin(look.node.gpus.as_deref().unwrap_or_default());
     let outlets = Outlets::new(args, server);
     let (told, failing) = (HashSet::new(), Vec::new());
     let mut exporter = Exporter { invocation, outlets, changes, look, told, failing };
     exporter.looked();
-    let every = args.every.unwrap_or(EVERY);
-    let mut pending = false;
+    exporter.publish()?;
+    let (mut next, mut pending) = (Instant::now() + every, false);
     loop {
-        exporter.publish()?;
-        if wait(&signals, every) {
-            return Ok(Exit::Yes);
+        match wait(&signals, next, &mut decoding)? {
+            Waited::Signal => return Ok(Exit::Yes),
+            Waited::Look(look) => {
+                budget.took(look.decoding);
+                exporter.look = collector.exposition(*look, true);
+                exporter.looked();
+            }
+            Waited::Time => {
+                next = Instant::now() + every;
+                let checked = monitor.check()?;
+                exporter.changes.events(&checked.events);
+                // A change that had to wait is still to be looked at.
+                pending |= checked.changed;
+                if decoding.is_idle() && budget.allows(pending, Instant::now()) {
+                    let looker = &collector.looker;
+                    decoding.begin(budget.charge(|| looker.look_again(exporter.invocation))?)?;
+                    pending = false;
+                    // An ordinary look is decoded in a moment: it is shown with the changes.
+                    if let Some(look) = decoding.next(PATIENCE)? {
+                        budget.took(look.decoding);
+                        exporter.look = collector.exposition(look, true);
+                        exporter.looked();
+                    }
+                }
+            }
         }
-        let checked = monitor.check()?;
-        exporter.changes.events(&checked.events);
-        // A change that had to wait is still to be looked at.
-        pending |= checked.changed;
-        if budget.allows(pending, Instant::now()) {
-            exporter.look = budget.charge(|| looker.look_again(exporter.invocation))?;
-            exporter.looked();
-            pending = false;
+        exporter.publish()?;
+    }
+}
+
+/// The first look; `None` if a signal came before.
+fn first(signals: &SignalFd, decoding: &mut Decoding) -> Result<Option<Look>, Failure> {
+    loop {
+        match wait(signals, Instant::now() + EVERY, decoding)? {
+            Waited::Signal => return Ok(None),
+            Waited::Look(look) => return Ok(Some(*look)),
+            Waited::Time => {}
         }
     }
 }
 
-/// Waits; whether a signal came.
-fn wait(signals: &SignalFd, every: Duration) -> bool {
-    let until = Instant::now() + every;
+/// What was waited for.
+enum Waited {
+    Signal,
+    Look(Box<Look>),
+    Time,
+}
+
+/// Waits for a signal, for a look that is decoded, or until a moment.
+fn wait(signals: &SignalFd, until: Instant, decoding: &mut Decoding) -> Result<Waited, Failure> {
     loop {
         if matches!(signals.read_signal(), Ok(Some(_))) {
-            return true;
+            return Ok(Waited::Signal);
+        }
+        if let Some(look) = decoding.next(Duration::ZERO)? {
+            return Ok(Waited::Look(Box::new(look)));
         }
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return false;
+            return Ok(Waited::Time);
         }
+        let left = if decoding.is_idle() { left } else { left.min(STEP) };
         let timeout = PollTimeout::try_from(left.as_millis().saturating_add(1)).unwrap_or(PollTimeout::MAX);
         let _interrupted = poll(&mut [PollFd::new(signals.as_fd(), PollFlags::POLLIN)], timeout);
     }

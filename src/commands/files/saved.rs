@@ -8,9 +8,10 @@ use std::path::{Component, Path, PathBuf};
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer as _};
 
+use super::packed::TOO_MANY_PARTS;
 use crate::commands::invocation::{Failure, Invocation};
 use crate::model::ProblemCode;
-use crate::observation::{Observation, SCHEMA, Scope, Text};
+use crate::observation::{Observation, SCHEMA, Scope, Text, Weight};
 use crate::observe::{self, CgroupTarget};
 use crate::report::{self, AuditOptions, Document};
 
@@ -65,6 +66,7 @@ impl<'de> Visitor<'de> for FirstSchema<'_> {
 
 /// Reads an observation; `name` is the file's, for messages.
 pub(crate) fn parse(bytes: &[u8], name: &str) -> Result<Observation, Failure> {
+    weigh(bytes, name)?;
     if is_report(bytes) {
         return report(bytes, name).map(|(observation, _)| observation);
     }
@@ -86,6 +88,14 @@ pub(crate) fn parse(bytes: &[u8], name: &str) -> Result<Observation, Failure> {
     Err(Failure::new(ProblemCode::BadObservation, name, why, needs))
 }
 
+/// Refuses a document that would take far more memory than it has bytes.
+fn weigh(bytes: &[u8], name: &str) -> Result<(), Failure> {
+    if !Weight::of(bytes).is_too_large() {
+        return Ok(());
+    }
+    Err(Failure::new(ProblemCode::TooLarge, name, TOO_MANY_PARTS, "save one with gpumap snapshot"))
+}
+
 /// The observation, unless it asks for more work than any node is worth.
 fn bounded(observation: Observation, name: &str) -> Result<Observation, Failure> {
     match observation.excess() {
@@ -105,6 +115,7 @@ pub(crate) fn report(bytes: &[u8], name: &str) -> Result<(Observation, AuditOpti
     let bad = |error: serde_json::Error| {
         Failure::new(ProblemCode::BadObservation, name, format!("not a report of an audit: {error}"), "")
     };
+    weigh(bytes, name)?;
     let document: Document = serde_json::from_slice(bytes).map_err(bad)?;
     let options = document.payload.audit.map(|audit| audit.options).unwrap_or_default();
     match document.payload.observation {

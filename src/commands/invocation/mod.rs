@@ -24,6 +24,7 @@ use crate::observe;
 use crate::policy::TimeLimit;
 use crate::render::{self, Style};
 use crate::report::{Document, Payload};
+use crate::sys::retry::again;
 
 /// One run of one command.
 pub struct Invocation<'a> {
@@ -137,7 +138,7 @@ impl<'a> Invocation<'a> {
                 needs,
             ))
         };
-        match root.metadata() {
+        match again(|| root.metadata()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => bad("there is no such directory"),
             Err(error) => bad(&format!("it cannot be looked at: {error}")),
             Ok(metadata) if !metadata.is_dir() => bad("it is not a directory"),
@@ -285,6 +286,9 @@ pub(crate) fn late() -> Problem {
     }
 }
 
+/// The widest table: a terminal's size is whatever somebody set.
+const WIDEST: u16 = 1000;
+
 /// The style that standard output, `--color` and `-v` call for.
 pub(crate) fn style(color: Color, all: bool) -> Style {
     let stdout = io::stdout();
@@ -294,5 +298,5 @@ pub(crate) fn style(color: Color, all: bool) -> Style {
         Color::Auto => anstream::AutoStream::choice(&stdout) != anstream::ColorChoice::Never,
     };
     let width = if stdout.is_terminal() { terminal_size::terminal_size_of(&stdout) } else { None };
-    Style { width: width.map_or(80, |(width, _)| width.0.max(80)), color, all }
+    Style { width: width.map_or(80, |(width, _)| width.0.clamp(80, WIDEST)), color, all }
 }

@@ -18,7 +18,7 @@ use crate::report::{Leftover, Payload};
 use crate::sys::pidfd::Pidfd;
 
 /// Of a process that the second observation does not have among the leftovers.
-const GONE: &str = "it has ended, or is no longer a leftover";
+pub(super) const GONE: &str = "it has ended, or is no longer a leftover";
 
 /// Refuses options that observe other processes than those that run here now.
 pub(super) fn refuse(invocation: &Invocation<'_>) -> Result<(), Failure> {
@@ -43,7 +43,11 @@ pub(super) fn end<'a>(
     signal: KillSignal,
     again: &mut dyn FnMut() -> Result<Payload, Failure>,
 ) -> Result<(), Failure> {
-    let ancestors = observe::ancestors(Path::new("/proc"));
+    let proc = Path::new("/proc");
+    let ancestors = observe::ancestors(proc).map_err(|errno| {
+        let why = format!("cannot tell which processes gpumap descends from: {errno}");
+        Failure::new(ProblemCode::Unreadable, "--kill", why, "a mounted proc file system")
+    })?;
     let mut pinned = Vec::new();
     for leftover in leftovers {
         if leftover.spared.is_none() && ancestors.contains(&leftover.process.pid) {

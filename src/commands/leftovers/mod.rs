@@ -1,6 +1,9 @@
 //! `gpumap leftovers`: processes that still hold GPUs of a job.
 
 mod kill;
+mod standstill;
+
+use standstill::Looked;
 
 use crate::cli::{Exit, LeftoversArgs};
 use crate::commands::files::saved;
@@ -10,7 +13,7 @@ use crate::model::ProblemCode;
 use crate::observation::{Observation, Problem};
 use crate::observe::JobHook;
 use crate::owner::JobName;
-use crate::report::Payload;
+use crate::report::{Leftover, Payload};
 use crate::{analyse, observe, render};
 
 /// Runs the command. One that is found is an answer, whatever else could not
@@ -30,14 +33,21 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &LeftoversArgs) -> Resu
     allocation::request(invocation, &args.allocation.slurm)?;
     let job = job_name::one(invocation, args.job.as_deref(), args.allocation.slurm.from_env)?;
     let granted = allocation::granted(&args.allocation);
-    let observation = observe(invocation, args, &job)?;
-    let mut payload = analyse::leftovers(&observation, &job, &granted, &invocation.decoding)?;
+    let options = invocation.options();
+    let mut look = || -> Result<Looked, Failure> {
+        let observation = observe(invocation, args, &job)?;
+        let payload = analyse::leftovers(&observation, &job, &granted, &invocation.decoding)?;
+        Ok((observation, payload))
+    };
+    let mut looked = look()?;
     if let Some(signal) = args.kill {
-        let mut again = || -> Result<_, Failure> {
-            Ok(analyse::leftovers(&observe(invocation, args, &job)?, &job, &granted, &invocation.decoding)?)
-        };
-        kill::end(payload.leftovers.iter_mut().flatten(), signal, &mut again)?;
+        let leftovers = looked.1.leftovers.iter_mut().flatten();
+        kill::end(leftovers, signal, &mut || Ok(look()?.1))?;
+        if standstill::is_needed(&looked, &mut look)? {
+            looked = standstill::end(&options, &job, signal, &looked, &mut look)?.unwrap_or(looked);
+        }
     }
+    let (observation, payload) = looked;
     let found = is_found(&payload);
     let complete = answer(invocation, args.porcelain, &job_name::text(&job), &observation, payload)?;
     Ok(if found { Exit::No } else { complete })
@@ -97,15 +107,15 @@ fn answer(
     })
 }
 
-/// Whether one was seen to hold a GPU; what one holds may be unknown too.
+/// Whether one of the job's was seen to hold a GPU; others may be unknown.
 fn is_found(payload: &Payload) -> bool {
-    payload.leftovers.iter().flatten().any(|leftover| leftover.process.held.is_some())
+    payload.leftovers.iter().flatten().any(Leftover::is_found)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{Leftover, Process};
+    use crate::report::Process;
 
     /// Make sure that a process that could not be looked into is not reported as
     /// found.

@@ -50,11 +50,21 @@ impl Budget {
         done
     }
 
+    /// Charges what was done elsewhere, in seconds.
+    pub(in crate::commands) fn took(&mut self, seconds: f64) {
+        self.debt += seconds.max(0.0);
+    }
+
     /// Charges what helpers took since the last time; `all` is what all of them took.
     fn charge_helpers(&mut self, all: f64) {
         self.debt += (all - self.helpers).max(0.0);
         self.helpers = all;
     }
+}
+
+/// The processor time of this thread, in seconds.
+pub(in crate::commands) fn thread_time() -> f64 {
+    processor_time(UsageWho::RUSAGE_THREAD)
 }
 
 /// What this process took so far, or its helpers that have ended and were waited

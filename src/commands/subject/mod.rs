@@ -54,7 +54,7 @@ pub(crate) fn live(invocation: &Invocation<'_>, target: PolicyTarget<'_>) -> Res
         PolicyTarget::Own | PolicyTarget::Programs(_) => std::process::id(),
     };
     let options = invocation.options();
-    let process = observe::PinnedProcess::new(&options, pid)?;
+    let process = observe::LocatedProcess::new(&options, pid)?;
     let path = process.cgroup(&options)?;
     let source = cgroup(invocation, &path)?;
     process.still_in(&options, &path)?;

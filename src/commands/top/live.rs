@@ -19,7 +19,7 @@ use crate::cli::TopArgs;
 use crate::commands::files::activity_state;
 use crate::commands::invocation::{Failure, Invocation};
 use crate::commands::resident::budget::Budget;
-use crate::commands::resident::look::{Look, Looker};
+use crate::commands::resident::look::{Decoding, Look, Looker};
 use crate::commands::resident::monitor::Monitor;
 use crate::model::ProblemCode;
 use crate::observe::Options;
@@ -32,6 +32,8 @@ const LEAST: Duration = Duration::from_millis(250);
 /// How often a node is looked at on which nothing seems to change: an environment may
 /// have been changed, which no check sees.
 const CALM: Duration = Duration::from_secs(10);
+/// How long a look that is decoded is waited for at a time.
+const STEP: Duration = Duration::from_millis(50);
 /// Events that are kept.
 const EVENTS: usize = 100;
 
@@ -134,7 +136,12 @@ struct Follower<'s, 'a> {
     /// Where a running `gpumap activity` keeps its counts, and when it wrote them.
     state: PathBuf,
     written: Option<SystemTime>,
+    decoding: Decoding,
+    /// When the node was looked at, and when it was checked for changes.
     looked: Instant,
+    checked: Instant,
+    /// What is shown.
+    last: Option<Shown>,
     before: Matrix,
     events: Vec<Event>,
 }
@@ -158,7 +165,10 @@ pub(super) fn follow(
         every: args.every,
         written: written(&state),
         state,
+        decoding: looker.decoding(),
         looked: Instant::now(),
+        checked: Instant::now(),
+        last: None,
         before: Matrix::default(),
         events: Vec::new(),
     };
@@ -167,38 +177,70 @@ pub(super) fn follow(
 
 impl Follower<'_, '_> {
     fn run(mut self, shared: &Shared) -> Result<(), Failure> {
-        shared.publish(self.look()?);
+        self.begin()?;
         let mut pending = false;
         loop {
-            if is_ended(shared, self.monitor.fd(), self.every) {
+            let is_decoding = !self.decoding.is_idle();
+            // Nobody waits for programs that take long to decode, and least of all the keys.
+            let is_over = if is_decoding {
+                is_rung(shared, None, Duration::ZERO)
+            } else {
+                is_ended(shared, self.monitor.fd(), self.every)
+            };
+            if is_over {
                 return Ok(());
             }
-            let checked = self.monitor.check()?;
-            let is_told = !checked.events.is_empty();
-            self.events.splice(0..0, checked.events.into_iter().rev());
-            self.events.truncate(EVENTS);
-            let written = written(&self.state);
-            pending |= checked.changed || is_told || written != self.written;
-            self.written = written;
+            if is_decoding && let Some(look) = self.decoding.next(STEP)? {
+                shared.publish(self.shown(look));
+            }
+            if is_decoding && self.checked.elapsed() < self.every {
+                continue;
+            }
+            let is_told = self.check(&mut pending)?;
+            if is_told && let Some(shown) = &mut self.last {
+                shown.moment.events.clone_from(&self.events);
+                shared.publish(shown.clone());
+            }
             let is_time = pending || self.looked.elapsed() >= CALM;
-            if is_time && self.budget.allows(pending, Instant::now()) {
-                shared.publish(self.look()?);
+            if is_time && self.decoding.is_idle() && self.budget.allows(pending, Instant::now()) {
+                self.begin()?;
                 pending = false;
             }
         }
     }
 
-    fn look(&mut self) -> Result<Shown, Failure> {
+    /// Checks whether anything changed, and what there is to tell.
+    fn check(&mut self, pending: &mut bool) -> Result<bool, Failure> {
+        self.checked = Instant::now();
+        let checked = self.monitor.check()?;
+        let is_told = !checked.events.is_empty();
+        self.events.splice(0..0, checked.events.into_iter().rev());
+        self.events.truncate(EVENTS);
+        let written = written(&self.state);
+        *pending |= checked.changed || is_told || written != self.written;
+        self.written = written;
+        Ok(is_told)
+    }
+
+    /// Looks at the node; what follows is decoded beside.
+    fn begin(&mut self) -> Result<(), Failure> {
         let (looker, invocation) = (self.looker, &mut *self.invocation);
-        let look: Look = self.budget.charge(|| looker.look_again(invocation))?;
+        self.decoding.begin(self.budget.charge(|| looker.look_again(invocation))?)?;
         self.looked = Instant::now();
+        Ok(())
+    }
+
+    fn shown(&mut self, look: Look) -> Shown {
+        self.budget.took(look.decoding);
         let events = self.events.clone();
         let mut moment = moment::of(&look, Origin::Live, events, self.invocation.style.all);
         analyse::add_rates(&mut moment.matrix, &self.before);
         self.before = moment.matrix.clone();
         let facts = Arc::new(look.observation);
         heap::give_back();
-        Ok(Shown { moment, facts })
+        let shown = Shown { moment, facts };
+        self.last = Some(shown.clone());
+        shown
     }
 }
 

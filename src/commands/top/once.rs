@@ -13,7 +13,7 @@ use super::moment;
 /// too.
 pub(super) fn run(invocation: &mut Invocation<'_>, args: &TopArgs, look: Look) -> Result<Exit, Failure> {
     let is_unknown = !look.node.complete;
-    let Look { observation, node, audit, remark } = look;
+    let Look { observation, node, audit, remark, .. } = look;
     let mut matrix = moment::matrix(&node.payload, &audit, invocation.style.all);
     let gpus = node.payload.gpus.unwrap_or_default();
     let filter = Filter::new(&args.filter, &matrix, &gpus);

@@ -23,6 +23,7 @@ use crate::top::{Effect, Extent, Key, Keys, Moment, State};
 const REST: u8 = 30;
 
 /// A moment, with the facts that it was made from.
+#[derive(Clone)]
 pub(super) struct Shown {
     pub moment: Moment,
     pub facts: Arc<Observation>,

@@ -27,6 +27,9 @@ const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[2J";
 const LEAVE: &[u8] = b"\x1b[0m\x1b[?25h\x1b[?1049l";
 /// The size of a terminal that does not say.
 const USUAL: (u16, u16) = (80, 24);
+/// The most of a terminal that is drawn on: its size is whatever somebody set, and each
+/// cell takes memory and time.
+const MOST: (u16, u16) = (1000, 500);
 
 /// Fails where there is no terminal to draw on.
 pub(super) fn check() -> Result<(), Failure> {
@@ -185,7 +188,8 @@ fn failed(error: &io::Error) -> Failure {
 }
 
 fn size(output: &Outlet) -> (u16, u16) {
-    terminal_size_of(output).map_or(USUAL, |(width, height)| (width.0, height.0))
+    let said = terminal_size_of(output);
+    said.map_or(USUAL, |(width, height)| (width.0.min(MOST.0), height.0.min(MOST.1)))
 }
 
 /// A screen of this size, with nothing on it.
@@ -201,6 +205,18 @@ mod tests {
     use nix::pty::{Winsize, openpty};
 
     use super::*;
+
+    /// Make sure that a terminal of an absurd size is drawn on in part.
+    #[test]
+    fn absurd_size() {
+        let size = Winsize { ws_row: u16::MAX, ws_col: u16::MAX, ws_xpixel: 0, ws_ypixel: 0 };
+        let pty = openpty(Some(&size), None).unwrap();
+        let (other, ours) = (File::from(pty.master), File::from(pty.slave));
+        let output = Outlet::of(ours.as_fd()).unwrap();
+        let terminal = Terminal::of(ours, output).unwrap();
+        assert_eq!(terminal.size, MOST);
+        drop((terminal, other));
+    }
 
     /// Make sure that a panic gives the terminal back: how it reads keys and shows them,
     /// its cursor, and the screen of before.

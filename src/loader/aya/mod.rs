@@ -9,8 +9,9 @@ mod types;
 use std::cell::{OnceCell, RefCell};
 use std::thread;
 
-use aya::programs::Program;
-use aya::{Btf, Ebpf, EbpfLoader};
+use aya::programs::{Program, ProgramError};
+use aya::{Btf, Ebpf, EbpfLoader, VerifierLogLevel};
+use nix::errno::Errno;
 use self_cell::self_cell;
 
 use super::error::one_line;
@@ -18,6 +19,14 @@ use super::{LoadError, Loaded, Loader, ObjectSpec};
 use crate::sys::seccomp::without_files;
 use loaded::Programs;
 use many::Prepared;
+
+/// Why no object can be used where the kernel did not answer what it can do.
+const ASKED_IN_VAIN: &str = "the kernel refused a question about what its BPF can do, for want of memory or a right, or for a signal; \
+     start gpumap again";
+
+/// How often a program is loaded whose loading a signal or a shortage of the moment
+/// kept from its end.
+const TRIES: usize = 4;
 
 type BorrowingLoader<'a> = RefCell<EbpfLoader<'a>>;
 
@@ -51,6 +60,11 @@ impl Loader for KernelTypes {
             Ok(loaded) => return Ok(loaded),
             Err(refused) => refused,
         };
+        // aya asks once for the features of the kernel, and takes every failure for "no".
+        // A kernel that describes its types has this one.
+        if aya::features().btf().is_none() {
+            return Err(LoadError::Refused(ASKED_IN_VAIN.to_owned()));
+        }
         match self.whole.get_or_init(whole) {
             Ok(types) => load(types, wanted),
             Err(_) => Err(refused),
@@ -61,11 +75,14 @@ impl Loader for KernelTypes {
 /// A loader that knows these types. aya reads all types of the kernel for each new one,
 /// whatever it is given later, which takes some 35 ms. It does without them where it
 /// cannot open their file.
+///
+/// The verifier's log has its conclusion alone. aya asks for a log of each program that is
+/// refused; one of every instruction is over 16 MiB, and takes aya minutes to give up.
 fn share(types: Btf) -> Shared {
     let loader: EbpfLoader<'static> = without_files(EbpfLoader::new);
     Shared::new(types, move |types| {
         let mut loader = loader;
-        loader.btf(Some(types));
+        loader.btf(Some(types)).verifier_log_level(VerifierLogLevel::STATS);
         RefCell::new(loader)
     })
 }
@@ -114,18 +131,34 @@ fn both<A, B: Send>(here: impl FnOnce() -> A, beside: impl FnOnce() -> B + Send)
 /// Loads the wanted programs.
 fn load_programs(ebpf: &mut Ebpf, types: &Btf, wanted: &ObjectSpec<'_>) -> Result<(), LoadError> {
     for (name, program) in ebpf.programs_mut().filter(|(name, _)| !wanted.left_out.contains(name)) {
-        let loaded = match program {
+        let iterator = wanted.object.iterators.iter().find(|(iterator, _)| *iterator == name);
+        let loaded = again_if_interrupted(|| match program {
             Program::UProbe(program) => program.load(),
             Program::RawTracePoint(program) => program.load(),
-            Program::Iter(program) => {
-                let over = wanted.object.iterators.iter().find(|(iterator, _)| *iterator == name);
-                let (_, over) = over.ok_or(LoadError::Missing("kind of an iterator"))?;
-                program.load(over, types)
-            }
+            Program::Iter(program) => program.load(iterator.map_or("", |(_, over)| over), types),
             _ => Ok(()),
-        };
+        });
         let is_optional = wanted.optional.contains(&name);
         loaded.or_else(|error| if is_optional { Ok(()) } else { Err(LoadError::refused(&error)) })?;
     }
     Ok(())
+}
+
+/// Loads a program again where the kernel broke off for a signal or for a shortage that
+/// passes, a few times at most.
+fn again_if_interrupted(mut load: impl FnMut() -> Result<(), ProgramError>) -> Result<(), ProgramError> {
+    let is_passing = |error: &ProgramError| match error {
+        ProgramError::LoadError { io_error, .. } => {
+            matches!(io_error.raw_os_error().map(Errno::from_raw), Some(Errno::EINTR | Errno::EAGAIN))
+        }
+        _ => false,
+    };
+    let mut loaded = load();
+    for _ in 1..TRIES {
+        match &loaded {
+            Err(error) if is_passing(error) => loaded = load(),
+            _ => break,
+        }
+    }
+    loaded
 }

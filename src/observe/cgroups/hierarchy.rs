@@ -3,20 +3,25 @@
 use std::borrow::Cow;
 use std::env;
 use std::ffi::OsStr;
+use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use nix::errno::Errno;
 
 use super::mounts::{Mount, Mounts};
-use crate::observation::CgroupMode;
+use crate::model::CgroupPath;
+use crate::observation::{CgroupMode, Text};
 use crate::observe::error::ObserveError;
 use crate::observe::options::Options;
-use crate::observe::procfile::cgroup_line;
-use crate::sys::dir::{Dir, FileSystem, is_plain_file};
+use crate::observe::problems::errno_of;
+use crate::observe::procfile::CgroupLines;
+use crate::sys::absence::{OrAbsent as _, is_absence};
+use crate::sys::dir::{Dir, FileSystem, is_plain_file, read_all};
+use crate::sys::retry::again;
 
-/// Bytes of `/proc/self/cgroup`.
-const OWN_LIMIT: usize = 256 << 10;
+/// Bytes of `/proc/self/cgroup` and its kin.
+const TEXT_LIMIT: usize = 256 << 10;
 
 /// The hierarchy: cgroup2, or v1 devices on a legacy host.
 #[derive(Debug)]
@@ -32,6 +37,11 @@ pub(in crate::observe) struct Hierarchy {
     /// Whether uids here are those of the host. In a user namespace, directories of
     /// the host's root have the uid of `nobody`.
     pub(in crate::observe) sees_uids: bool,
+    /// Whether cgroup2 is in use although it is not mounted here, so that device
+    /// programs may be in force that nobody can ask for.
+    pub(in crate::observe) hides_cgroup2: bool,
+    /// `/proc/self/cgroup`.
+    own: CgroupLines,
     mounts: Mounts,
     proc: PathBuf,
 }
@@ -45,9 +55,17 @@ impl Hierarchy {
             Some(path) => chosen(path, &mounts, &options.proc)?,
             None => usual(&mounts, &options.proc)?,
         };
-        let devices = Mounts::visible(&mounts.devices, &options.proc).map(|(mount, _)| mount);
-        let sees_uids = sees_all_uids(&options.proc);
-        Ok(Self { handle, mount, mode, devices, sees_uids, mounts, proc: options.proc.clone() })
+        // One that cannot be opened restricts devices all the same.
+        let devices = Mounts::visible(&mounts.devices, &options.proc);
+        let devices = match devices {
+            Ok(found) => found.map(|(mount, _)| mount),
+            Err((point, _)) => mounts.devices.iter().find(|mount| mount.point == point).cloned(),
+        };
+        let own = CgroupLines::new(text(&options.proc.join("self/cgroup"))?.unwrap_or_default());
+        let sees_uids = sees_all_uids(&options.proc)?;
+        let hides_cgroup2 = mode == CgroupMode::Legacy && is_cgroup2_used(&own, &options.proc)?;
+        let proc = options.proc.clone();
+        Ok(Self { handle, mount, mode, devices, sees_uids, hides_cgroup2, own, mounts, proc })
     }
 
     /// Whether there is no cgroup2 here, so that no device program can be.
@@ -56,11 +74,31 @@ impl Hierarchy {
     }
 
     /// The cgroup of gpumap itself, relative to the root; `None` outside of it.
-    pub(in crate::observe) fn own_cgroup(&self, proc: &Path) -> Option<Vec<u8>> {
-        let mut text = Vec::new();
-        Dir::open(&proc.join("self")).ok()?.read_into(c"cgroup", &mut text, OWN_LIMIT).ok()?;
-        let controller = if self.is_legacy() { Some(b"devices".as_slice()) } else { None };
-        self.mount.inside(cgroup_line(&text, controller)?)
+    pub(in crate::observe) fn own_cgroup(&self) -> Option<Vec<u8>> {
+        self.mount.inside(self.line(&self.own)?)
+    }
+
+    /// The path in this hierarchy among the cgroups of a process.
+    pub(in crate::observe) fn line<'l>(&self, lines: &'l CgroupLines) -> Option<&'l [u8]> {
+        if self.is_legacy() { lines.devices() } else { lines.unified() }
+    }
+
+    /// Opens a cgroup by its path from the root, one name after the other: the path may be
+    /// longer than the kernel takes.
+    pub(in crate::observe) fn open(&self, path: CgroupPath<'_>) -> Result<Dir, Errno> {
+        let names = path.relative().split(|byte| *byte == b'/').filter(|name| !name.is_empty());
+        names.map(OsStr::from_bytes).try_fold(self.handle.child(".")?, |dir, name| dir.child(name))
+    }
+
+    /// The last cgroup above a process that is certain, by its components, from what the
+    /// kernel shows of a path that is too long; the root if it shows nothing.
+    pub(in crate::observe) fn above(&self, shown: Option<&Text>) -> Vec<Vec<u8>> {
+        let inside = shown.and_then(|shown| self.mount.inside(shown.as_bytes())).unwrap_or_default();
+        let names = inside.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
+        let mut names: Vec<Vec<u8>> = names.map(<[u8]>::to_vec).collect();
+        // The last name may be cut.
+        names.pop();
+        names
     }
 
     /// The components of a target, checked to exist now.
@@ -93,46 +131,60 @@ impl Hierarchy {
         if target.is_absolute() {
             return Ok(Cow::Borrowed(target));
         }
-        let file_system = |dir: &Dir| dir.file_system().unwrap_or(FileSystem::Other);
-        let here = Dir::open(Path::new("."));
-        match here.as_ref().map_or(FileSystem::Other, file_system) {
+        let here = PathBuf::from(".");
+        let dir = match Dir::open(&here) {
+            // No path leads from a directory that may not be searched.
+            Err(Errno::EACCES) => return Ok(Cow::Borrowed(target)),
+            Err(errno) if is_absence(errno) => return Err(ObserveError::WorkingDirectoryGone),
+            dir => dir.map_err(|errno| open_error(here.clone(), errno))?,
+        };
+        match dir.file_system().map_err(|errno| open_error(here, errno))? {
             FileSystem::Cgroup1 if !self.is_legacy() => {
-                let path = env::current_dir().unwrap_or_default().join(target);
+                let path = working_directory()?.join(target);
                 Err(ObserveError::V1Directory { path, cgroup2: Some(self.mount.point.clone()) })
             }
             FileSystem::Cgroup2 | FileSystem::Cgroup1 => {
-                let path = env::current_dir().map_err(|_| ObserveError::WorkingDirectoryGone)?;
-                let here = here.map_err(|errno| open_error(path.clone(), errno))?;
-                let place = self.place(&here, &path);
+                let path = working_directory()?;
+                let place = self.place(&dir, &path).map_err(|errno| open_error(path.clone(), errno))?;
                 let outside = || ObserveError::OutsideRoot { path, root: self.mount.point.clone() };
                 Ok(Cow::Owned(place.ok_or_else(outside)?.join(target)))
             }
-            FileSystem::Other => Ok(self.by_files(target).map_or(Cow::Borrowed(target), Cow::Owned)),
+            FileSystem::Other => {
+                let found = self.by_files(target).map_err(|errno| open_error(target.to_owned(), errno))?;
+                Ok(found.map_or(Cow::Borrowed(target), Cow::Owned))
+            }
         }
     }
 
     /// The cgroup that a relative path leads to from a working directory that is no
     /// cgroup, if it leads to none from the root.
-    fn by_files(&self, target: &Path) -> Option<PathBuf> {
+    fn by_files(&self, target: &Path) -> Result<Option<PathBuf>, Errno> {
         let from_root = components(target).map(|parts| self.handle.child(relative(&parts).as_path()));
         if matches!(from_root, Some(Ok(_))) {
-            return None;
+            return Ok(None);
         }
-        let dir = Dir::open(target).ok()?;
-        self.place(&dir, &std::fs::canonicalize(target).ok()?)
+        let dir = match Dir::open(target) {
+            // A path that leads to no directory, or that nobody may follow, means none.
+            Err(Errno::ENOTDIR | Errno::EACCES | Errno::ELOOP | Errno::ENAMETOOLONG) => return Ok(None),
+            dir => dir.or_absent()?,
+        };
+        let Some(dir) = dir else { return Ok(None) };
+        let real = again(|| std::fs::canonicalize(target)).map_err(|error| errno_of(&error)).or_absent()?;
+        real.map_or(Ok(None), |path| self.place(&dir, &path))
     }
 
     /// The path below the root's mount point of a directory that has this path in
     /// any mount of the hierarchy. Its inode proves that it is the same directory.
-    fn place(&self, dir: &Dir, path: &Path) -> Option<PathBuf> {
-        let mount = self.mounts.of(dir, &self.proc).unwrap_or(&self.mount);
-        let inside = self.mount.inside(&mount.narrowed(path)?.root)?;
-        let parts = components(Path::new(OsStr::from_bytes(&inside)))?;
-        let there = self.handle.child(relative(&parts).as_path()).ok()?;
-        let is_it = there.stat().ok()?.inode == dir.stat().ok()?.inode;
-        is_it.then(|| {
+    fn place(&self, dir: &Dir, path: &Path) -> Result<Option<PathBuf>, Errno> {
+        let mount = self.mounts.of(dir, &self.proc)?.unwrap_or(&self.mount);
+        let inside = mount.narrowed(path).and_then(|mount| self.mount.inside(&mount.root));
+        let parts = inside.and_then(|inside| components(Path::new(OsStr::from_bytes(&inside))));
+        let Some(parts) = parts else { return Ok(None) };
+        let Some(there) = self.handle.child(relative(&parts).as_path()).or_absent()? else { return Ok(None) };
+        let is_it = there.stat()?.inode == dir.stat()?.inode;
+        Ok(is_it.then(|| {
             parts.iter().fold(self.mount.point.clone(), |path, part| path.join(OsStr::from_bytes(part)))
-        })
+        }))
     }
 
     /// The error that says what an absolute path outside of the root is.
@@ -146,9 +198,14 @@ impl Hierarchy {
             Ok(dir) => Some(match dir.file_system() {
                 Ok(FileSystem::Cgroup1) => ObserveError::V1Directory { path, cgroup2 },
                 Ok(FileSystem::Cgroup2) => ObserveError::OutsideRoot { path, root: self.mount.point.clone() },
-                _ => ObserveError::NotACgroup { path, cgroup2 },
+                Ok(FileSystem::Other) => ObserveError::NotACgroup { path, cgroup2 },
+                Err(errno) => open_error(path, errno),
             }),
-            Err(_) => is_plain_file(target).then_some(ObserveError::NotADirectory { path }),
+            Err(errno) if is_absence(errno) => None,
+            Err(Errno::ENAMETOOLONG | Errno::EINVAL) => None,
+            // Why it is no directory is known: something else is there.
+            Err(_) if is_plain_file(target) => Some(ObserveError::NotADirectory { path }),
+            Err(errno) => Some(open_error(path, errno)),
         }
     }
 }
@@ -158,10 +215,8 @@ impl Hierarchy {
 fn usual(mounts: &Mounts, proc: &Path) -> Result<(Mount, Dir), ObserveError> {
     let candidates = if mounts.cgroup2.is_empty() { &mounts.devices } else { &mounts.cgroup2 };
     let Some(first) = candidates.first() else { return Err(ObserveError::NoCgroupMount) };
-    Mounts::visible(candidates, proc).ok_or_else(|| match Dir::open(&first.point) {
-        Ok(_) => ObserveError::HiddenMount { path: first.point.clone() },
-        Err(errno) => open_error(first.point.clone(), errno),
-    })
+    let found = Mounts::visible(candidates, proc).map_err(|(point, errno)| open_error(point, errno))?;
+    found.ok_or_else(|| ObserveError::HiddenMount { path: first.point.clone() })
 }
 
 /// Checks a root given by the user.
@@ -175,8 +230,9 @@ fn chosen(path: &Path, mounts: &Mounts, proc: &Path) -> Result<(Mount, Dir), Obs
         Ok(FileSystem::Other) => return Err(ObserveError::NotACgroup { path: path.to_owned(), cgroup2 }),
         Err(errno) => return Err(open_error(path.to_owned(), errno)),
     };
-    let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let found = match mounts.of(&dir, proc) {
+    let failed = |errno| open_error(path.to_owned(), errno);
+    let real = again(|| std::fs::canonicalize(path)).map_err(|error| failed(errno_of(&error)))?;
+    let found = match mounts.of(&dir, proc).map_err(failed)? {
         Some(mount) => mount.narrowed(&real),
         None => nearest(candidates, &real),
     };
@@ -214,10 +270,38 @@ pub(in crate::observe) fn relative(parts: &[Vec<u8>]) -> PathBuf {
     path
 }
 
-/// Whether every uid is itself in gpumap's user namespace (user_namespaces(7)).
-fn sees_all_uids(proc: &Path) -> bool {
-    let map = std::fs::read_to_string(proc.join("self/uid_map")).unwrap_or_default();
-    map.split_ascii_whitespace().eq(["0", "0", "4294967295"])
+/// Whether every uid is itself in gpumap's user namespace (user_namespaces(7)). A
+/// kernel without user namespaces has no such file.
+fn sees_all_uids(proc: &Path) -> Result<bool, ObserveError> {
+    let map = text(&proc.join("self/uid_map"))?;
+    let words =
+        |map: Vec<u8>| String::from_utf8_lossy(&map).split_ascii_whitespace().eq(["0", "0", "4294967295"]);
+    Ok(map.is_none_or(words))
+}
+
+/// Whether processes are in cgroups of cgroup2, which is mounted nowhere here: gpumap, or
+/// the first process, is in one that is not the root. In a container whose cgroup
+/// namespace hides its path (`0::/`) that is not to be seen.
+fn is_cgroup2_used(own: &CgroupLines, proc: &Path) -> Result<bool, ObserveError> {
+    let is_below_root = |lines: &CgroupLines| lines.unified().is_some_and(|path| path != b"/");
+    let first = text(&proc.join("1/cgroup"))?.map(CgroupLines::new);
+    Ok(is_below_root(own) || first.as_ref().is_some_and(is_below_root))
+}
+
+/// The text of a file that need not be there.
+fn text(path: &Path) -> Result<Option<Vec<u8>>, ObserveError> {
+    let mut text = Vec::new();
+    let file = again(|| File::open(path)).map_err(|error| errno_of(&error)).or_absent();
+    let read = file.and_then(|file| file.map(|file| read_all(file, &mut text, TEXT_LIMIT)).transpose());
+    let read = read.map_err(|errno| open_error(path.to_owned(), errno))?;
+    Ok(read.map(|()| text))
+}
+
+fn working_directory() -> Result<PathBuf, ObserveError> {
+    env::current_dir().map_err(|error| match errno_of(&error) {
+        errno if is_absence(errno) => ObserveError::WorkingDirectoryGone,
+        errno => open_error(PathBuf::from("."), errno),
+    })
 }
 
 fn open_error(path: PathBuf, errno: Errno) -> ObserveError {

@@ -12,41 +12,38 @@ use super::thread_cgroups::ruled_otherwise;
 use crate::model::CgroupPath;
 use crate::observation::Text;
 use crate::observe::error::ObserveError;
-use crate::observe::living_thread::living_thread;
 use crate::observe::options::Options;
-use crate::observe::procfile::{cgroup_line, may_be_cut, parse_stat};
+use crate::observe::pinned::{NotRead, PinnedProcess};
+use crate::observe::problems::errno_of;
+use crate::observe::procfile::{Stat, may_be_cut};
 use crate::owner::TrustedNames;
+use crate::sys::absence::OrAbsent as _;
 use crate::sys::dir::Dir;
 use crate::sys::file_handle;
+use crate::sys::retry::again;
 
 /// The text that the kernel appends to the path of a removed cgroup.
 pub(in crate::observe) const DELETED: &[u8] = b" (deleted)";
-/// Bytes of `/proc/PID/cgroup`.
-const LIMIT: usize = 256 << 10;
 
-/// Bytes of `/proc/PID/stat`.
-const STAT_LIMIT: usize = 8 << 10;
-
-/// A process held by a handle of its `/proc` directory. The handle shows nothing
-/// once the process is gone, even if its pid is used again.
+/// A process whose cgroup is asked for, held so that a pid which is used again is another
+/// one.
 #[derive(Debug)]
-pub struct PinnedProcess {
-    pid: u32,
+pub struct LocatedProcess {
+    process: PinnedProcess,
     proc: PathBuf,
-    dir: Dir,
 }
 
-impl PinnedProcess {
+impl LocatedProcess {
     /// Opens the process that has this pid now.
     ///
     /// # Errors
     ///
-    /// There is no such process.
+    /// There is no such process, or it cannot be read.
     pub fn new(options: &Options, pid: u32) -> Result<Self, ObserveError> {
         let proc = options.proc.clone();
-        match Dir::open(&proc.join(pid.to_string())) {
-            Ok(dir) => Ok(Self { pid, proc, dir }),
-            Err(_) => Err(ObserveError::NoSuchProcess { pid, proc }),
+        match PinnedProcess::at(&proc, pid) {
+            Ok(process) => Ok(Self { process, proc }),
+            Err(why) => Err(unread(why, pid, &proc)),
         }
     }
 
@@ -59,17 +56,18 @@ impl PinnedProcess {
     /// The process is gone or outside this cgroup namespace, there is no cgroup
     /// hierarchy, or its cgroup is removed.
     pub fn cgroup(&self, options: &Options) -> Result<PathBuf, ObserveError> {
-        let pid = self.pid;
+        let (pid, process) = (self.process.pid(), &self.process);
         let hierarchy = Hierarchy::find(options)?;
-        let mut text = Vec::new();
-        let other = if self.has_ended() { living_thread(&self.dir, |stat| !stat.has_ended()) } else { None };
-        let living = other.as_ref().map_or(&self.dir, |(_, thread)| thread);
-        living.read_into(c"cgroup", &mut text, LIMIT).map_err(|errno| match errno {
-            Errno::ENAMETOOLONG => ObserveError::LongPath { pid },
-            _ => self.gone(),
+        let lives = |stat: &Stat| !stat.has_ended();
+        let place = || {
+            let other = if lives(&process.stat()?) { None } else { process.living_thread(lives)? };
+            other.as_ref().unwrap_or(process).cgroups()
+        };
+        let lines = place().map_err(|why| match why {
+            NotRead::Failed(_, Errno::ENAMETOOLONG) => ObserveError::LongPath { pid },
+            why => self.unread(why),
         })?;
-        let controller = if hierarchy.is_legacy() { Some(b"devices".as_slice()) } else { None };
-        let line = cgroup_line(&text, controller);
+        let line = hierarchy.line(&lines);
         let line = line.ok_or_else(|| ObserveError::NoCgroup { pid, root: hierarchy.mount.point.clone() })?;
         if may_be_cut(line) {
             return Err(ObserveError::LongPath { pid });
@@ -90,7 +88,7 @@ impl PinnedProcess {
     /// The same as of [`Self::cgroup`], or the process has moved.
     pub fn still_in(&self, options: &Options, cgroup: &Path) -> Result<(), ObserveError> {
         let now = self.cgroup(options)?;
-        if now == cgroup { Ok(()) } else { Err(ObserveError::Moved { pid: self.pid, path: now }) }
+        if now == cgroup { Ok(()) } else { Err(ObserveError::Moved { pid: self.process.pid(), path: now }) }
     }
 
     /// Checks that the same device programs rule all threads of the process.
@@ -100,37 +98,36 @@ impl PinnedProcess {
     /// They do not, or it has too many threads to look at; no cgroup hierarchy.
     pub fn has_one_policy(&self, options: &Options) -> Result<(), ObserveError> {
         let hierarchy = Hierarchy::find(options)?;
-        match ruled_otherwise(&self.dir, &hierarchy) {
+        match ruled_otherwise(self.process.dir(), &hierarchy) {
             None => Ok(()),
-            Some(why) => Err(ObserveError::SeveralPolicies { pid: self.pid, why }),
+            Some(why) => Err(ObserveError::SeveralPolicies { pid: self.process.pid(), why }),
         }
     }
 
-    /// Whether its main thread has ended.
-    fn has_ended(&self) -> bool {
-        let mut text = Vec::new();
-        let read = self.dir.read_piece(c"stat", &mut text, STAT_LIMIT);
-        read.is_ok() && parse_stat(&text).is_some_and(|stat| stat.has_ended())
-    }
-
     fn start_time(&self) -> Result<u64, ObserveError> {
-        let mut text = Vec::new();
-        self.dir.read_piece(c"stat", &mut text, STAT_LIMIT).map_err(|_| self.gone())?;
-        parse_stat(&text).map(|stat| stat.start_time).ok_or_else(|| self.gone())
+        self.process.stat().map(|stat| stat.start_time).map_err(|why| self.unread(why))
     }
 
-    fn gone(&self) -> ObserveError {
-        ObserveError::NoSuchProcess { pid: self.pid, proc: self.proc.clone() }
+    fn unread(&self, why: NotRead) -> ObserveError {
+        unread(why, self.process.pid(), &self.proc)
     }
 }
 
-/// The cgroup of the process that has this pid now, as [`PinnedProcess::cgroup`].
+/// The error of a process that could not be read.
+fn unread(why: NotRead, pid: u32, proc: &Path) -> ObserveError {
+    match why {
+        NotRead::Gone => ObserveError::NoSuchProcess { pid, proc: proc.to_owned() },
+        why @ NotRead::Failed(..) => ObserveError::Process { pid, why: why.to_string() },
+    }
+}
+
+/// The cgroup of the process that has this pid now, as [`LocatedProcess::cgroup`].
 ///
 /// # Errors
 ///
-/// As [`PinnedProcess::new`] and [`PinnedProcess::cgroup`].
+/// As [`LocatedProcess::new`] and [`LocatedProcess::cgroup`].
 pub fn pid_cgroup(options: &Options, pid: u32) -> Result<PathBuf, ObserveError> {
-    PinnedProcess::new(options, pid)?.cgroup(options)
+    LocatedProcess::new(options, pid)?.cgroup(options)
 }
 
 /// The cgroup of a process that was seen before. If its pid belongs to another
@@ -140,8 +137,9 @@ pub fn pid_cgroup(options: &Options, pid: u32) -> Result<PathBuf, ObserveError> 
 ///
 /// As [`pid_cgroup`].
 pub fn process_cgroup(options: &Options, pid: u32, start_time: u64) -> Result<PathBuf, ObserveError> {
-    let process = PinnedProcess::new(options, pid)?;
-    if process.start_time()? == start_time { process.cgroup(options) } else { Err(process.gone()) }
+    let process = LocatedProcess::new(options, pid)?;
+    let is_same = process.start_time()? == start_time;
+    if is_same { process.cgroup(options) } else { Err(process.unread(NotRead::Gone)) }
 }
 
 /// The cgroup that a user's path means, as [`pid_cgroup()`] gives it: see
@@ -159,16 +157,26 @@ pub fn path_cgroup(options: &Options, path: &Path) -> Result<PathBuf, ObserveErr
 /// outside of the root, or cannot be found (on a legacy host, before Linux 5.5,
 /// or without `CAP_DAC_READ_SEARCH`).
 pub fn id_cgroup(options: &Options, id: u64) -> Option<PathBuf> {
-    let hierarchy = Hierarchy::find(options).ok().filter(|hierarchy| !hierarchy.is_legacy())?;
-    let found = path(&file_handle::open(&hierarchy.handle, id).ok()?)?;
-    let below = found.strip_prefix(path(&hierarchy.handle)?).ok()?;
-    // A cgroup that was removed has another path.
-    let there = hierarchy.handle.child(&Path::new(".").join(below)).ok()?;
-    (there.stat().ok()?.inode == id).then(|| Path::new("/").join(below))
+    let hierarchy = Hierarchy::find(options);
+    let found =
+        hierarchy.map(|hierarchy| if hierarchy.is_legacy() { Ok(None) } else { by_id(&hierarchy, id) });
+    // Without a cgroup an event says that it is not known.
+    found.ok()?.ok()?
 }
 
-fn path(dir: &impl AsFd) -> Option<PathBuf> {
-    std::fs::read_link(format!("/proc/self/fd/{}", dir.as_fd().as_raw_fd())).ok()
+fn by_id(hierarchy: &Hierarchy, id: u64) -> Result<Option<PathBuf>, Errno> {
+    let found = path(&file_handle::open(&hierarchy.handle, id)?)?;
+    let root = path(&hierarchy.handle)?;
+    let Ok(below) = found.strip_prefix(root) else { return Ok(None) };
+    // A cgroup that was removed has another path.
+    let there = hierarchy.handle.child(&Path::new(".").join(below)).or_absent()?;
+    let is_it = there.map(|there| there.stat()).transpose()?.is_some_and(|stat| stat.inode == id);
+    Ok(is_it.then(|| Path::new("/").join(below)))
+}
+
+fn path(dir: &impl AsFd) -> Result<PathBuf, Errno> {
+    let link = format!("/proc/self/fd/{}", dir.as_fd().as_raw_fd());
+    again(|| std::fs::read_link(&link)).map_err(|error| errno_of(&error))
 }
 
 /// The directory of the cgroup with this path, relative to the cgroup root with a
@@ -177,23 +185,25 @@ fn path(dir: &impl AsFd) -> Option<PathBuf> {
 ///
 /// # Errors
 ///
-/// There is no cgroup of this path, or another one; no cgroup hierarchy.
+/// [`ObserveError::NoSuchCgroup`] if there is no cgroup of this path, or another one; any
+/// other error says nothing of whether it is there.
 pub fn open_cgroup(options: &Options, path: &Text, id: u64) -> Result<Dir, ObserveError> {
     let hierarchy = Hierarchy::find(options)?;
-    let relative = CgroupPath::new(path).relative();
-    let relative = if relative.is_empty() { b".".as_slice() } else { relative };
     let named = || PathBuf::from(OsStr::from_bytes(path.as_bytes()));
     let gone = || ObserveError::NoSuchCgroup { path: named(), root: hierarchy.mount.point.clone() };
-    let dir = hierarchy.handle.child(&PathBuf::from(OsStr::from_bytes(relative))).map_err(|_| gone())?;
-    match dir.stat() {
-        Ok(stat) if stat.inode == id => Ok(dir),
+    let opened = hierarchy.open(CgroupPath::new(path)).and_then(|dir| Ok((dir.stat()?, dir)));
+    let failed = |errno| ObserveError::Open { path: named(), errno };
+    match opened.or_absent().map_err(failed)? {
+        Some((stat, dir)) if stat.inode == id => Ok(dir),
         _ => Err(gone()),
     }
 }
 
-/// The cgroups whose names gpumap trusts, from its own place in the hierarchy.
+/// The cgroups whose names gpumap trusts, from its own place in the hierarchy; without a
+/// place, fewer.
 pub fn trusted_names(options: &Options) -> TrustedNames {
-    let own = Hierarchy::find(options).ok().and_then(|hierarchy| hierarchy.own_cgroup(&options.proc));
+    // Without a hierarchy there is no place: fewer names are trusted.
+    let own = Hierarchy::find(options).ok().and_then(|hierarchy| hierarchy.own_cgroup());
     TrustedNames::around(own.map(Into::into).as_ref())
 }
 
@@ -207,7 +217,7 @@ mod tests {
     fn pinned() {
         let options = Options::default();
         let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
-        let process = PinnedProcess::new(&options, child.id()).unwrap();
+        let process = LocatedProcess::new(&options, child.id()).unwrap();
         let Ok(path) = process.cgroup(&options) else {
             child.kill().unwrap();
             child.wait().unwrap();

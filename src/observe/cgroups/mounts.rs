@@ -10,7 +10,10 @@ use nix::errno::Errno;
 
 use crate::observation::CgroupMode;
 use crate::observe::error::ObserveError;
+use crate::observe::problems::errno_of;
+use crate::sys::absence::{OrAbsent as _, is_absence};
 use crate::sys::dir::{Dir, FileSystem, read_all};
+use crate::sys::retry::again;
 
 /// A mount table is read up to this many bytes; hosts with thousands of
 /// containers have some megabytes.
@@ -100,8 +103,8 @@ impl Mounts {
     pub(in crate::observe) fn read(proc: &Path) -> Result<Self, ObserveError> {
         let path = proc.join("self/mountinfo");
         let mut text = Vec::new();
-        let read = File::open(&path)
-            .map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO)))
+        let read = again(|| File::open(&path))
+            .map_err(|error| errno_of(&error))
             .and_then(|file| read_all(file, &mut text, LIMIT));
         read.map_err(|errno| ObserveError::Mounts { path, errno })?;
         Ok(Self::parse(&text))
@@ -128,23 +131,53 @@ impl Mounts {
 
     /// The cgroup mount that a directory is on, by the number that the kernel
     /// gives for the open directory; `None` for another file system, and where
-    /// that number cannot be read.
-    pub(in crate::observe) fn of(&self, dir: &Dir, proc: &Path) -> Option<&Mount> {
+    /// the kernel does not give that number.
+    ///
+    /// # Errors
+    ///
+    /// Those of reading it.
+    pub(in crate::observe) fn of(&self, dir: &Dir, proc: &Path) -> Result<Option<&Mount>, Errno> {
         let id = mount_id(dir, proc)?;
-        self.cgroup2.iter().chain(&self.devices).find(|mount| mount.id == id)
+        let mut all = self.cgroup2.iter().chain(&self.devices);
+        Ok(all.find(|mount| id == Some(mount.id)))
     }
 
     /// The first of `mounts` that its mount point leads to, with its directory:
     /// a later mount at the same place, or above it, hides an earlier one.
-    pub(in crate::observe) fn visible(mounts: &[Mount], proc: &Path) -> Option<(Mount, Dir)> {
-        mounts.iter().find_map(|mount| {
-            let dir = Dir::open(&mount.point).ok()?;
-            let is_it = match mount_id(&dir, proc) {
-                Some(id) => id == mount.id,
-                None => matches!(dir.file_system(), Ok(FileSystem::Cgroup2 | FileSystem::Cgroup1)),
+    ///
+    /// # Errors
+    ///
+    /// The first mount that cannot be looked at, with the reason, where that may be the
+    /// one. One that gpumap may not open is passed over where another can be opened.
+    pub(in crate::observe) fn visible(
+        mounts: &[Mount],
+        proc: &Path,
+    ) -> Result<Option<(Mount, Dir)>, (PathBuf, Errno)> {
+        let mut refused = None;
+        for mount in mounts {
+            let failed = |errno| (mount.point.clone(), errno);
+            let dir = match Dir::open(&mount.point) {
+                Ok(dir) => dir,
+                // A mount above it hides it.
+                Err(Errno::ENOTDIR) => continue,
+                Err(errno) if is_absence(errno) => continue,
+                Err(Errno::EACCES | Errno::EPERM) => {
+                    refused.get_or_insert(failed(Errno::EACCES));
+                    continue;
+                }
+                Err(errno) => return Err(failed(errno)),
             };
-            is_it.then(|| (mount.clone(), dir))
-        })
+            let is_it = match mount_id(&dir, proc).map_err(failed)? {
+                Some(id) => id == mount.id,
+                None => {
+                    matches!(dir.file_system().map_err(failed)?, FileSystem::Cgroup2 | FileSystem::Cgroup1)
+                }
+            };
+            if is_it {
+                return Ok(Some((mount.clone(), dir)));
+            }
+        }
+        refused.map_or(Ok(None), Err)
     }
 
     /// How this host mounts its cgroups.
@@ -152,19 +185,25 @@ impl Mounts {
         match (self.cgroup2.is_empty(), self.any_v1) {
             (true, true) => CgroupMode::Legacy,
             (false, true) => CgroupMode::Hybrid,
-            (_, false) => CgroupMode::Unified,
+            (false, false) => CgroupMode::Unified,
+            (true, false) => CgroupMode::Unknown,
         }
     }
 }
 
 /// The number of the mount that an open directory is on: `mnt_id` of
-/// `/proc/self/fdinfo/FD`, since Linux 3.15.
-fn mount_id(dir: &Dir, proc: &Path) -> Option<u64> {
+/// `/proc/self/fdinfo/FD`, since Linux 3.15; `None` before, and where `proc` does not
+/// show gpumap.
+fn mount_id(dir: &Dir, proc: &Path) -> Result<Option<u64>, Errno> {
     let path = proc.join(format!("self/fdinfo/{}", dir.as_fd().as_raw_fd()));
+    let Some(file) = again(|| File::open(&path)).map_err(|error| errno_of(&error)).or_absent()? else {
+        return Ok(None);
+    };
     let mut text = Vec::new();
-    read_all(File::open(path).ok()?, &mut text, FDINFO_LIMIT).ok()?;
-    let text = std::str::from_utf8(&text).ok()?;
-    text.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().parse().ok()
+    read_all(file, &mut text, FDINFO_LIMIT)?;
+    let line = text.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"mnt_id:"));
+    let number = |line: &[u8]| std::str::from_utf8(line).map_or(None, |text| text.trim().parse().ok());
+    line.map(|line| number(line).ok_or(Errno::EIO)).transpose()
 }
 
 /// One line of mountinfo (proc_pid_mountinfo(5)).
@@ -248,7 +287,7 @@ garbage
         let mode = |text: String| Mounts::parse(text.as_bytes()).mode();
         assert_eq!(mode(line("cgroup2", "rw") + &line("cgroup", "rw,name=systemd")), CgroupMode::Unified);
         assert_eq!(mode(line("cgroup", "rw,cpu,cpuacct")), CgroupMode::Legacy);
-        assert_eq!(mode(String::new()), CgroupMode::Unified);
+        assert_eq!(mode(String::new()), CgroupMode::Unknown);
     }
 
     /// Make sure that paths outside a mount or namespace are never mapped into

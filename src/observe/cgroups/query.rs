@@ -3,6 +3,7 @@
 
 use std::os::fd::AsFd;
 
+use super::hierarchy::Hierarchy;
 use crate::model::ProblemCode;
 use crate::observation::{Answer, Attached};
 use crate::observe::problems::{Log, refusal};
@@ -15,6 +16,10 @@ use crate::sys::dir::Dir;
 const NEEDS: &str = "CAP_NET_ADMIN (CAP_SYS_ADMIN is enough since Linux 6.9; before 6.5 CAP_BPF as well if \
                      kernel.unprivileged_bpf_disabled is set)";
 
+/// Why programs are not known where cgroup2 is in use and not mounted.
+pub(in crate::observe) const UNMOUNTED: &str =
+    "cgroup2 is in use on this node and not mounted here, so that nobody can ask for device programs";
+
 /// The programs in force, and those that are attached directly.
 pub(in crate::observe) type Lists = (Answer<Vec<u32>>, Answer<Attached>);
 
@@ -23,16 +28,18 @@ pub(in crate::observe) type Lists = (Answer<Vec<u32>>, Answer<Attached>);
 pub(in crate::observe) struct Gone;
 
 /// Queries cgroups, and stops once the kernel has refused.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(in crate::observe) struct ListQuery {
     legacy: bool,
     refused: Option<String>,
 }
 
 impl ListQuery {
-    /// `legacy`: there is no cgroup2, so no programs.
-    pub(in crate::observe) fn new(legacy: bool) -> Self {
-        Self { legacy, refused: None }
+    /// Without cgroup2 there are no programs; where it is in use and not mounted, nobody
+    /// can ask for them.
+    pub(in crate::observe) fn new(hierarchy: &Hierarchy) -> Self {
+        let refused = hierarchy.hides_cgroup2.then(|| UNMOUNTED.to_owned());
+        Self { legacy: hierarchy.is_legacy(), refused }
     }
 
     /// Both lists. Own programs are always in force too, so an empty effective list
@@ -60,11 +67,11 @@ impl ListQuery {
         dir: &Dir,
         log: &mut Log,
     ) -> Result<Answer<Vec<u32>>, Gone> {
-        if self.legacy {
-            return Ok(Answer::default());
-        }
         if let Some(why) = &self.refused {
             return Ok(Answer::Missing(why.clone()));
+        }
+        if self.legacy {
+            return Ok(Answer::default());
         }
         match query(dir.as_fd(), ListKind::Effective) {
             Ok(effective) => Ok(Answer::Known(effective.ids)),

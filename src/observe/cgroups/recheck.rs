@@ -9,12 +9,13 @@ use std::path::PathBuf;
 use nix::errno::Errno;
 
 use super::hierarchy::Hierarchy;
-use super::query::ListQuery;
+use super::query::{Gone, ListQuery};
 use super::walk::VisitedCgroup;
 use crate::model::{CgroupPath, ProblemCode};
 use crate::observation::{Answer, Cgroup};
 use crate::observe::problems::Log;
 use crate::observe::programs::cache::ProgramCache;
+use crate::sys::absence::is_absence;
 use crate::sys::dir::Dir;
 
 /// How often cgroups are queried again.
@@ -27,7 +28,7 @@ pub(in crate::observe) fn settle(
     cache: &mut ProgramCache,
     log: &mut Log,
 ) {
-    let mut list_query = ListQuery::new(hierarchy.is_legacy());
+    let mut list_query = ListQuery::new(hierarchy);
     for _ in 0..ROUNDS {
         cache.load(program_ids(seen).into_iter(), log);
         if log.out_of_time("asking again") || ask_again(hierarchy, seen, &mut list_query, log) == 0 {
@@ -82,8 +83,16 @@ fn ask_again(
         }
         let outcome = match open(hierarchy, cgroup) {
             Ok(dir) => refresh(&dir, cgroup, list_query, log),
-            Err(Errno::ENOENT | Errno::ENODEV) => Outcome::Gone,
-            Err(_) => Outcome::Same,
+            Err(errno) if is_absence(errno) => Outcome::Gone,
+            Err(errno) => {
+                log.failed(cgroup.path.lossy(), errno);
+                cgroup.effective = Answer::Missing(format!("it could not be asked again: {}", errno.desc()));
+                cgroup.own = cgroup
+                    .effective
+                    .missing()
+                    .map_or(Answer::default(), |why| Answer::Missing(why.to_owned()));
+                Outcome::Same
+            }
         };
         changed += usize::from(outcome == Outcome::Changed);
         if outcome == Outcome::Gone {
@@ -109,9 +118,9 @@ fn refresh(dir: &Dir, cgroup: &mut Cgroup, list_query: &mut ListQuery, log: &mut
                 (cgroup.effective, cgroup.own) = (effective, own);
                 Outcome::Changed
             }
-            Err(_) => Outcome::Gone,
+            Err(Gone) => Outcome::Gone,
         },
-        Err(_) => Outcome::Gone,
+        Err(Gone) => Outcome::Gone,
     }
 }
 

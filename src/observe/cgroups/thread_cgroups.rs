@@ -10,12 +10,16 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
+
 use super::hierarchy::Hierarchy;
 use super::query::ListQuery;
 use crate::model::CgroupPath;
 use crate::observation::{Answer, Text};
+use crate::observe::pinned::{NotRead, PinnedProcess};
 use crate::observe::problems::Log;
-use crate::observe::procfile::{STAT_LIMIT, cgroup_line, may_be_cut, parse_stat};
+use crate::observe::procfile::may_be_cut;
+use crate::sys::absence::OrAbsent as _;
 use crate::sys::dir::Dir;
 
 /// Threads that are looked at, how long that may take, and different cgroups of them
@@ -23,8 +27,6 @@ use crate::sys::dir::Dir;
 const THREADS: usize = 1 << 14;
 const TIME: Duration = Duration::from_secs(1);
 const CGROUPS: usize = 64;
-/// Bytes of `cgroup`, some fifteen lines.
-const LIMIT: usize = 256 << 10;
 
 /// The cgroups of a thread: in cgroup2, and of the v1 devices controller.
 type Place = (Option<Vec<u8>>, Option<Vec<u8>>);
@@ -40,17 +42,21 @@ pub(in crate::observe) fn ruled_otherwise(process: &Dir, hierarchy: &Hierarchy) 
     if places.iter().map(|(_, v1)| v1).collect::<BTreeSet<_>>().len() > 1 && hierarchy.devices.is_some() {
         return Some("its threads are in several cgroups of the v1 devices controller".to_owned());
     }
-    let mut query = ListQuery::new(hierarchy.is_legacy());
+    let mut query = ListQuery::new(hierarchy);
     let mut first = None;
     for (path, _) in &places {
         let path = path.as_deref().unwrap_or_default();
-        let list = list(path, hierarchy, &mut query);
-        let is_same = list.is_some() && first.get_or_insert_with(|| list.clone()) == &list;
-        if !is_same {
-            let path = Text::from(path);
+        let name = Text::from(path);
+        let Some(list) = list(path, hierarchy, &mut query) else {
+            return Some(format!(
+                "its threads are in several cgroups, and the device programs of {} are not known",
+                name.lossy()
+            ));
+        };
+        if first.get_or_insert_with(|| list.clone()) != &list {
             return Some(format!(
                 "its threads are in cgroups with different device programs, one of them is {}",
-                path.lossy()
+                name.lossy()
             ));
         }
     }
@@ -59,28 +65,42 @@ pub(in crate::observe) fn ruled_otherwise(process: &Dir, hierarchy: &Hierarchy) 
 
 /// Every place that a living thread has.
 fn places(process: &Dir) -> Result<BTreeSet<Place>, String> {
-    let (mut places, mut text, mut threads) = (BTreeSet::new(), Vec::new(), 0);
+    let (mut places, mut threads, mut more) = (BTreeSet::new(), 0, false);
     let end = Instant::now() + TIME;
-    let mut more = false;
-    let Ok(tasks) = process.child(c"task") else { return Ok(places) };
-    let listed = tasks.numbers(c".", |name, _| {
+    let mut failed = None;
+    let Some(tasks) = process.child(c"task").or_absent().map_err(unlisted)? else {
+        return Ok(places);
+    };
+    let listed = tasks.numbers(c".", |_, tid| {
         threads += 1;
         more = threads > THREADS || places.len() > CGROUPS || Instant::now() >= end;
-        let Ok(thread) = tasks.child(name) else { return !more };
-        let read = thread.read_piece(c"stat", &mut text, STAT_LIMIT);
-        if read.is_err() || parse_stat(&text).is_none_or(|stat| stat.has_ended()) {
-            return !more;
+        match place(&tasks, tid) {
+            Ok(place) => places.extend(place),
+            Err(NotRead::Gone) => {}
+            Err(why) => failed = Some(format!("one of its threads was not asked for its cgroup: {why}")),
         }
-        if thread.read_piece(c"cgroup", &mut text, LIMIT).is_ok() {
-            let line = |controller: Option<&[u8]>| cgroup_line(&text, controller).map(<[u8]>::to_vec);
-            places.insert((line(None), line(Some(b"devices"))));
-        }
-        !more
+        !more && failed.is_none()
     });
-    match (listed, more) {
-        (_, true) => Err(format!("only {threads} of its threads were asked for their cgroups")),
-        _ => Ok(places),
+    listed.or_absent().map_err(unlisted)?;
+    match failed {
+        Some(why) => Err(why),
+        None if more => Err(format!("only {threads} of its threads were asked for their cgroups")),
+        None => Ok(places),
     }
+}
+
+fn unlisted(errno: Errno) -> String {
+    format!("its threads cannot be listed: {errno}")
+}
+
+/// The place of a thread, if it lives.
+fn place(tasks: &Dir, tid: u32) -> Result<Option<Place>, NotRead> {
+    let thread = PinnedProcess::open(tasks, tid)?;
+    if thread.stat()?.has_ended() {
+        return Ok(None);
+    }
+    let lines = thread.cgroups()?;
+    Ok(Some((lines.unified().map(<[u8]>::to_vec), lines.devices().map(<[u8]>::to_vec))))
 }
 
 /// The programs in force in a cgroup; `None` if they are not known.
@@ -90,9 +110,10 @@ fn list(path: &[u8], hierarchy: &Hierarchy, query: &mut ListQuery) -> Option<Vec
     }
     let inside = hierarchy.mount.inside(path)?;
     let place = Path::new(".").join(OsStr::from_bytes(CgroupPath::new(&inside).relative()));
-    let dir = hierarchy.handle.child(&place).ok()?;
-    match query.effective(&dir, &mut Log::new(None)) {
-        Ok(Answer::Known(ids)) => Some(ids),
+    let list = hierarchy.handle.child(&place).map(|dir| query.effective(&dir, &mut Log::new(None)));
+    match list {
+        Ok(Ok(Answer::Known(ids))) => Some(ids),
+        // Not known, which is not the same as any other list.
         _ => None,
     }
 }

@@ -13,12 +13,11 @@ use super::threaded;
 use super::threaded::Threaded;
 pub(in crate::observe) use super::visited::VisitedCgroup;
 use crate::model::ProblemCode;
-use crate::observation::{Cgroup, Scope, Text};
+use crate::observation::{Cgroup, Scope, Text, UnseenProcesses};
 use crate::observe::error::ObserveError;
 use crate::observe::options::CgroupTarget;
 use crate::observe::problems::Log;
-use crate::observe::rights::missing;
-use crate::sys::caps::Capability;
+use crate::sys::absence::is_absence;
 use crate::sys::dir::{Dir, DirStat};
 
 /// Nested deeper than this below the first directory walked, cgroups are left
@@ -29,6 +28,9 @@ const MANY: usize = 16;
 /// `cgroup.procs` is read up to this many bytes (some ten million processes).
 const PROCS_LIMIT: usize = 64 << 20;
 
+/// Why processes that `cgroup.procs` lists as 0 are not seen.
+pub(in crate::observe) const OUTSIDE: &str = "they are outside of gpumap's pid namespace";
+
 /// The cgroups to walk, as a tree of names.
 #[derive(Debug, Default)]
 pub(in crate::observe) struct WalkPlan {
@@ -36,6 +38,8 @@ pub(in crate::observe) struct WalkPlan {
     /// Whether a process that is asked about is in it.
     mentioned: bool,
     recursive: bool,
+    /// Whether the question is about the whole node, whatever is walked.
+    pub(in crate::observe) concerns_node: bool,
     children: BTreeMap<Vec<u8>, WalkPlan>,
 }
 
@@ -68,7 +72,8 @@ impl WalkPlan {
         node
     }
 
-    fn add(&mut self, parts: Vec<Vec<u8>>, recursive: bool) {
+    /// Adds a cgroup of which nobody knows whether it is there, and everything below it.
+    pub(in crate::observe) fn add(&mut self, parts: Vec<Vec<u8>>, recursive: bool) {
         let node = self.mention(parts);
         node.requested = true;
         node.recursive |= recursive;
@@ -89,12 +94,10 @@ pub(in crate::observe) fn walk(hierarchy: &Hierarchy, plan: &WalkPlan, log: &mut
     if !plan.requested && !plan.mentioned && plan.children.is_empty() {
         return Vec::new();
     }
-    let is_legacy = hierarchy.is_legacy();
-    let list_query = ListQuery::new(is_legacy);
+    let list_query = ListQuery::new(hierarchy);
     let mut walker = Walker {
         log,
         list_query,
-        is_legacy,
         sees_uids: hierarchy.sees_uids,
         is_half: false,
         seen: Vec::new(),
@@ -111,7 +114,6 @@ pub(in crate::observe) fn walk(hierarchy: &Hierarchy, plan: &WalkPlan, log: &mut
 struct Walker<'a> {
     log: &'a mut Log,
     list_query: ListQuery,
-    is_legacy: bool,
     sees_uids: bool,
     /// Whether another thread walks the other half at the same time.
     is_half: bool,
@@ -130,7 +132,12 @@ impl Walker<'_> {
             return;
         }
         for (name, child) in &plan.children {
-            let Ok(name) = CString::new(name.as_slice()) else { continue };
+            // No name in a file system has a NUL byte.
+            let Ok(name) = CString::new(name.as_slice()) else {
+                // No name in a file system has a NUL byte.
+                self.failed(Errno::ENOENT);
+                continue;
+            };
             self.below(dir, &name, |walker, dir| walker.planned(dir, child));
         }
     }
@@ -163,15 +170,14 @@ impl Walker<'_> {
     fn halves(&mut self, dir: &Dir, names: &[CString], depth: usize) {
         let (first, second) = names.split_at(names.len() / 2);
         let mut log = Log::new(self.log.deadline());
-        let list_query = ListQuery::new(self.is_legacy);
-        let (path, is_legacy, sees_uids) = (self.path.clone(), self.is_legacy, self.sees_uids);
+        let list_query = self.list_query.clone();
+        let (path, sees_uids) = (self.path.clone(), self.sees_uids);
         let seen = thread::scope(|scope| {
             let log = &mut log;
             let work = move || {
                 let (seen, threaded, buffer) = (Vec::new(), Vec::new(), Vec::new());
                 let is_half = true;
-                let mut walker =
-                    Walker { log, list_query, is_legacy, sees_uids, is_half, seen, threaded, path, buffer };
+                let mut walker = Walker { log, list_query, sees_uids, is_half, seen, threaded, path, buffer };
                 walker.each(dir, second, depth);
                 (walker.seen, walker.threaded)
             };
@@ -212,58 +218,61 @@ impl Walker<'_> {
 
     /// Reads everything about one cgroup; `None` if it is gone.
     fn record(&mut self, dir: &Dir, requested: bool) -> Option<DirStat> {
-        let stat = dir.stat().map_err(|errno| self.failed(errno)).ok()?;
+        let stat = match dir.stat() {
+            Ok(stat) => stat,
+            Err(errno) => {
+                self.failed(errno);
+                return None;
+            }
+        };
+        // The query says nothing but that the cgroup is gone.
         let Ok((effective, own)) = self.list_query.lists(dir, self.log) else {
             self.failed(Errno::ENOENT);
             return None;
         };
-        let pids = if requested { self.pids(dir)? } else { Vec::new() };
+        let (pids, unseen) = if requested { self.pids(dir)? } else { Default::default() };
         let path = self.text();
         let uid = (stat.uid != 0 && self.sees_uids).then_some(stat.uid);
         self.seen.push(VisitedCgroup {
-            cgroup: Cgroup { path, id: stat.inode, effective, own, pids, uid },
+            cgroup: Cgroup { path, id: stat.inode, effective, own, pids, unseen, uid },
             requested,
         });
         Some(stat)
     }
 
-    fn pids(&mut self, dir: &Dir) -> Option<Vec<u32>> {
+    /// Its processes: their pids, and those that cannot be seen.
+    fn pids(&mut self, dir: &Dir) -> Option<(Vec<u32>, Option<UnseenProcesses>)> {
         match dir.read_into(c"cgroup.procs", &mut self.buffer, PROCS_LIMIT) {
-            Ok(()) => return Some(parse_pids(&self.buffer)),
+            Ok(()) => {
+                let (pids, outside) = parse_pids(&self.buffer);
+                let why = OUTSIDE.to_owned();
+                let unseen = (outside > 0).then_some(UnseenProcesses { count: Some(outside), why });
+                Some((pids, unseen))
+            }
             Err(Errno::EOPNOTSUPP) => {
                 let read = dir.read_into(c"cgroup.threads", &mut self.buffer, PROCS_LIMIT);
+                if let Err(errno) = read {
+                    self.failed(errno);
+                }
+                // A failure was told above.
                 let is_empty = read.is_ok() && self.buffer.is_empty();
                 self.threaded.push(Threaded { path: self.text(), is_empty });
+                Some((Vec::new(), None))
             }
             Err(errno) => {
                 self.failed(errno);
-                if is_gone(errno) {
-                    return None;
-                }
+                let why = format!("they could not be listed: {}", errno.desc());
+                (!is_absence(errno)).then_some((Vec::new(), Some(UnseenProcesses { count: None, why })))
             }
         }
-        Some(Vec::new())
     }
 
     fn failed(&mut self, errno: Errno) {
         let what = self.here();
-        match errno {
-            errno if is_gone(errno) => {
-                self.log.add(ProblemCode::CgroupGone, what, "removed while it was read", "")
-            }
-            Errno::EACCES => self.log.add(
-                ProblemCode::NoRight,
-                what,
-                "permission denied",
-                missing(&[Capability::DacReadSearch]),
-            ),
-            Errno::EMFILE => self.log.add(
-                ProblemCode::Unreadable,
-                what,
-                "too many open files",
-                "a larger limit, ulimit -n",
-            ),
-            errno => self.log.add(ProblemCode::Unreadable, what, errno.to_string(), ""),
+        if is_absence(errno) {
+            self.log.add(ProblemCode::CgroupGone, what, "removed while it was read", "");
+        } else {
+            self.log.failed(what, errno);
         }
     }
 
@@ -276,26 +285,26 @@ impl Walker<'_> {
     }
 }
 
-fn is_gone(errno: Errno) -> bool {
-    matches!(errno, Errno::ENOENT | Errno::ENODEV)
-}
-
-/// Pids of `cgroup.procs`; 0 is a process of another pid namespace.
-pub(in crate::observe) fn parse_pids(text: &[u8]) -> Vec<u32> {
+/// Pids of `cgroup.procs`, and how many processes have none: 0 stands for one outside of
+/// gpumap's pid namespace.
+pub(in crate::observe) fn parse_pids(text: &[u8]) -> (Vec<u32>, u32) {
     let lines = text.split(|byte| *byte == b'\n');
-    let pids = lines.filter_map(|line| std::str::from_utf8(line).ok()?.parse().ok());
-    pids.filter(|pid| *pid != 0).collect()
+    let mut pids: Vec<u32> = lines.filter_map(|line| std::str::from_utf8(line).ok()?.parse().ok()).collect();
+    let all = pids.len();
+    pids.retain(|pid| *pid != 0);
+    let outside = all - pids.len();
+    (pids, u32::try_from(outside).unwrap_or(u32::MAX))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Make sure that foreign pids and rubbish are left out.
+    /// Make sure that foreign pids are counted and rubbish is left out.
     #[test]
     fn pids() {
-        assert_eq!(parse_pids(b"0\n17\n0\n4194304\nx\n99999999999\n"), [17, 4194304]);
-        assert!(parse_pids(b"").is_empty());
+        assert_eq!(parse_pids(b"0\n17\n0\n4194304\nx\n99999999999\n"), (vec![17, 4194304], 2));
+        assert_eq!(parse_pids(b""), (Vec::new(), 0));
     }
 
     /// Make sure that overlapping targets become one tree.

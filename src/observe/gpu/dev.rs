@@ -9,6 +9,7 @@ use crate::model::{DeviceType, ProblemCode};
 use crate::observation::DeviceNode;
 
 use super::tree::Tree;
+use crate::sys::retry::again;
 
 /// Nodes kept in all.
 const NODE_LIMIT: usize = 4096;
@@ -39,8 +40,8 @@ pub(super) fn collect(tree: &mut Tree<'_>) {
 
 /// Records one node; directories and links are left out.
 fn node(tree: &mut Tree<'_>, path: String) {
-    match fs::symlink_metadata(tree.real(&path)) {
-        Ok(meta) if meta.is_file() && !tree.live => stand_in(tree, path),
+    match again(|| fs::symlink_metadata(tree.real(&path))) {
+        Ok(meta) if meta.file_type().is_file() && !tree.live => stand_in(tree, path),
         Ok(meta) => tree.facts.nodes.extend(from_metadata(path, &meta)),
         Err(error) => tree.failed(&path, &error),
     }

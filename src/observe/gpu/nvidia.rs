@@ -17,7 +17,7 @@ const INSTANCE_LIMIT: usize = 64;
 
 /// Collects the driver's files, if the driver is loaded.
 pub(super) fn collect(tree: &mut Tree<'_>) {
-    if !tree.real(DRIVER).is_dir() {
+    if !tree.may_have(DRIVER) {
         return;
     }
     for name in ["version", "params"] {

@@ -8,8 +8,13 @@ use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
+
 use crate::model::ProblemCode;
 use crate::observation::{GpuFacts, Problem};
+use crate::sys::absence::is_absence;
+use crate::sys::dir::Dir;
+use crate::sys::retry::again;
 
 /// Bytes read of an ordinary file.
 pub(super) const FILE_LIMIT: usize = 64 << 10;
@@ -32,9 +37,17 @@ pub(super) struct Tree<'a> {
 impl<'a> Tree<'a> {
     /// A tree at `root`; `//`, `/.` and the like are live too.
     pub(super) fn new(root: &'a Path, errors: &'a mut Vec<Problem>) -> Self {
-        let identity = |path: &Path| fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()));
-        let live = identity(root) == identity(Path::new("/"));
-        Self { root, live, facts: GpuFacts::default(), errors, budget: TOTAL_LIMIT }
+        let identity = |path: &Path| again(|| fs::metadata(path)).map(|meta| (meta.dev(), meta.ino()));
+        let (live, unknown) = match (identity(root), identity(Path::new("/"))) {
+            (Ok(root), Ok(slash)) => (root == slash, None),
+            (Err(error), _) | (_, Err(error)) => (root == Path::new("/"), Some(error)),
+        };
+        let mut tree = Self { root, live, facts: GpuFacts::default(), errors, budget: TOTAL_LIMIT };
+        if let Some(error) = unknown {
+            let name = root.to_string_lossy().into_owned();
+            tree.problem(ProblemCode::Unreadable, &name, error.to_string(), "--gpu-root DIR".to_owned());
+        }
+        tree
     }
 
     /// The path on this system of a path on the node.
@@ -76,28 +89,46 @@ impl<'a> Tree<'a> {
     }
 
     /// Reads a symbolic link into the facts, if there is one.
-    pub(super) fn link(&mut self, path: &str) -> Option<String> {
-        let target = fs::read_link(self.real(path)).ok()?.to_string_lossy().into_owned();
-        self.facts.links.insert(path.to_owned(), target.clone());
-        Some(target)
+    pub(super) fn link(&mut self, path: &str) {
+        match again(|| fs::read_link(self.real(path))) {
+            Ok(target) => {
+                let target = target.to_string_lossy().into_owned();
+                self.facts.links.insert(path.to_owned(), target);
+            }
+            // Something else than a link is there.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
+            Err(error) => self.failed(path, &error),
+        }
+    }
+
+    /// Whether a directory is there. One that cannot be looked at is a problem, and may
+    /// be there.
+    pub(super) fn may_have(&mut self, path: &str) -> bool {
+        match again(|| fs::metadata(self.real(path))) {
+            Ok(meta) => meta.file_type().is_dir(),
+            Err(error) => {
+                self.failed(path, &error);
+                problem(path, &error).is_some()
+            }
+        }
     }
 
     /// The names in a directory that `keep` accepts, sorted, at most `limit`.
     /// Names that are not UTF-8 belong to no GPU driver and are left out.
     pub(super) fn names(&mut self, dir: &str, limit: usize, keep: impl Fn(&str) -> bool) -> Vec<String> {
-        let entries = match fs::read_dir(self.real(dir)) {
-            Ok(entries) => entries,
-            Err(error) => {
-                self.failed(dir, &error);
-                return Vec::new();
-            }
-        };
-        let mut entries = entries.flatten();
-        let names =
-            entries.by_ref().take(SCAN_LIMIT).filter_map(|entry| entry.file_name().into_string().ok());
-        let mut names: Vec<String> = names.filter(|name| keep(name)).collect();
+        let (mut names, mut seen) = (Vec::new(), 0);
+        let listed = Dir::open(&self.real(dir)).and_then(|dir| {
+            dir.names(|name| {
+                seen += 1;
+                names.extend(name.to_str().filter(|name| keep(name)).map(str::to_owned));
+                seen < SCAN_LIMIT
+            })
+        });
+        if let Err(errno) = listed {
+            self.failed(dir, &errno.into());
+        }
         names.sort_unstable();
-        if names.len() > limit || entries.next().is_some() {
+        if names.len() > limit || seen == SCAN_LIMIT {
             self.problem(
                 ProblemCode::TooMany,
                 dir,
@@ -127,13 +158,14 @@ impl<'a> Tree<'a> {
 /// that there is more.
 fn read_regular(path: &Path, limit: usize) -> io::Result<Vec<u8>> {
     // The type is tested before opening: opening a device has effects.
-    if !fs::symlink_metadata(path)?.is_file() {
+    if !again(|| fs::symlink_metadata(path))?.file_type().is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    let mut bytes = Vec::new();
-    file.take(limit as u64 + 1).read_to_end(&mut bytes)?;
+    let file = again(|| OpenOptions::new().read(true).custom_flags(flags).open(path))?;
+    let (mut bytes, mut file) = (Vec::new(), file.take(limit as u64 + 1));
+    // What was read before an interruption stays in `bytes`.
+    again(|| file.read_to_end(&mut bytes))?;
     Ok(bytes)
 }
 
@@ -141,7 +173,9 @@ fn read_regular(path: &Path, limit: usize) -> io::Result<Vec<u8>> {
 /// path.
 fn problem(path: &str, error: &io::Error) -> Option<Problem> {
     let (code, why, needs) = match error.raw_os_error() {
-        Some(libc::ENOENT | libc::ENODEV | libc::ENXIO | libc::ENOTDIR) => return None,
+        Some(errno) if is_absence(Errno::from_raw(errno)) => return None,
+        // Above it something else than a directory is: nothing can be below.
+        Some(libc::ENOTDIR) => return None,
         Some(libc::EPERM) if path.starts_with("/sys/class/kfd/") => (
             ProblemCode::NoRight,
             "amdkfd hides GPUs whose render node the reader's own device cgroup denies".to_owned(),
@@ -162,6 +196,26 @@ mod tests {
         for errno in [libc::ENOENT, libc::ENODEV, libc::ENOTDIR] {
             assert_eq!(problem("/proc/devices", &io::Error::from_raw_os_error(errno)), None);
         }
+    }
+
+    /// Make sure that what cannot be looked at is a problem, and may be there.
+    #[test]
+    fn failures_are_no_absence() {
+        let long = format!("/{}", "x".repeat(300));
+        let mut errors = Vec::new();
+        let root = std::env::temp_dir();
+        let mut tree = Tree::new(&root, &mut errors);
+        assert!(tree.may_have(&long) && !tree.may_have("/nonexistent") && tree.may_have("/."));
+        assert!(
+            tree.names(&long, 9, |_| true).is_empty() && tree.names("/nonexistent", 9, |_| true).is_empty()
+        );
+        tree.link(&long);
+        tree.link("/nonexistent");
+        tree.link("/.");
+        assert_eq!(errors.len(), 3, "{errors:?}");
+        let mut errors = Vec::new();
+        Tree::new(Path::new("/nonexistent"), &mut errors);
+        assert_eq!(errors.len(), 1);
     }
 
     #[test]

@@ -5,8 +5,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use crate::model::ProblemCode;
-use crate::observation::{Environment, Observation};
+use crate::observation::Observation;
 use crate::observe::cgroups::hierarchy::Hierarchy;
 use crate::observe::cgroups::walk;
 use crate::observe::cgroups::walk::WalkPlan;
@@ -14,8 +13,8 @@ use crate::observe::error::ObserveError;
 use crate::observe::host;
 use crate::observe::options::Options;
 use crate::observe::problems::Log;
-use crate::observe::processes::survey::ProcessFilter;
-use crate::observe::processes::{by_pid, survey};
+use crate::observe::processes::sieve::Sieve;
+use crate::observe::processes::survey::survey;
 use crate::owner::AskedName;
 
 /// Observes the processes whose environment at exec may name the job `name`, and
@@ -29,19 +28,10 @@ pub fn job_claims(options: &Options, name: &AskedName) -> Result<Observation, Ob
     let options = Options { detail: true, ..options.clone() };
     let mut log = Log::new(options.deadline);
     let hierarchy = Hierarchy::find(&options)?;
-    let names = |environment: &Environment| name.may_be_said_by(environment);
-    let found = survey::survey(&options.proc, ProcessFilter::default(), &mut log, &mut Vec::new(), names)
-        .unwrap_or_else(|errno| {
-            let proc = options.proc.to_string_lossy().into_owned();
-            log.add(ProblemCode::Unreadable, proc, errno.to_string(), "a mounted proc file system");
-            Vec::new()
-        });
-    let pids: Vec<u32> = found.iter().map(|(pid, _)| *pid).collect();
-    // Processes that have ended no longer matter.
-    let processes = by_pid::read_all(&options, &hierarchy, &pids, &mut Log::new(options.deadline));
+    let sieve = Sieve { uid: None, since: None, matters: &|environment| name.may_be_said_by(environment) };
+    let found = survey(&options, &hierarchy, &sieve, &mut log, &mut Vec::new());
     let mut observation = host::blank(&options, Some(&hierarchy));
-    observation.processes = processes.unwrap_or_default();
-    observation.processes.retain(|process| found.contains(&(process.pid, process.start_time)));
+    observation.processes = found.processes;
     // The owners of the directories above decide which names are trusted.
     let (mut plan, _) = WalkPlan::new(&hierarchy, &[])?;
     for process in &observation.processes {
@@ -51,6 +41,6 @@ pub fn job_claims(options: &Options, name: &AskedName) -> Result<Observation, Ob
     }
     let seen = walk::walk(&hierarchy, &plan, &mut Log::new(options.deadline));
     observation.cgroups = seen.into_iter().map(|seen| seen.cgroup).collect();
-    observation.errors = log.problems;
+    observation.errors.extend(log.problems);
     Ok(observation)
 }

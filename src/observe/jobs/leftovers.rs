@@ -8,15 +8,16 @@ use std::path::Path;
 
 use super::search;
 use crate::model::ProblemCode;
-use crate::observation::{Environment, Observation, Problem, Process, Scope};
+use crate::observation::{Environment, Observation, Process, Scope};
 use crate::observe::assemble::observe;
 use crate::observe::cgroups::hierarchy::Hierarchy;
 use crate::observe::cgroups::walk::{VisitedCgroup, WalkPlan};
 use crate::observe::error::ObserveError;
 use crate::observe::options::{CgroupTarget, Options};
 use crate::observe::problems::Log;
-use crate::observe::processes::survey::ProcessFilter;
-use crate::observe::processes::{by_pid, collect, survey};
+use crate::observe::processes::collect;
+use crate::observe::processes::sieve::Sieve;
+use crate::observe::processes::survey::{Surveyed, survey};
 use crate::observe::{clock, host};
 use crate::owner::JobName;
 
@@ -44,58 +45,44 @@ pub struct JobHook {
 ///
 /// No cgroup hierarchy.
 pub fn leftovers(options: &Options, job: &JobName, hook: JobHook) -> Result<Observation, ObserveError> {
+    let options = &Options { detail: true, ..options.clone() };
     let mut log = Log::new(options.deadline);
     let hierarchy = Hierarchy::find(options)?;
-    let filter = ProcessFilter { uid: hook.uid, since: hook.began.and_then(ticks_since_boot) };
+    let sieve = Sieve {
+        uid: hook.uid,
+        since: hook.began.and_then(ticks_since_boot),
+        matters: &|environment| names(environment, job),
+    };
     let mut remarks = Vec::new();
-    let named = named(options, &hierarchy, job, filter, &mut log, &mut remarks);
-    let (mut plan, scope) = plan(options, &hierarchy, job)?;
+    let Surveyed { processes: named, long_paths } =
+        survey(options, &hierarchy, &sieve, &mut log, &mut remarks);
+    let (mut plan, scope) = plan(options, &hierarchy, job, &mut log)?;
+    plan.concerns_node = true;
     for process in &named {
         // A cgroup that cannot be walked to is left out, and only the process is
         // read.
         let path = Path::new(OsStr::from_bytes(process.cgroup.as_bytes()));
-        if let Ok(parts) = hierarchy.resolve(path) {
-            plan.mention(parts);
+        match hierarchy.resolve(path) {
+            Ok(parts) => {
+                plan.mention(parts);
+            }
+            Err(ObserveError::Open { errno, .. }) => log.failed(process.cgroup.lossy(), errno),
+            Err(_) => {}
         }
     }
-    let is_others = |process: &&Process| filter.uid.is_some_and(|uid| uid != process.uid);
+    // Nobody but the walk tells which cgroups those are.
+    long_paths.iter().for_each(|shown| plan.add(hierarchy.above(shown.as_ref()), true));
+    let is_others = |process: &&Process| sieve.uid.is_some_and(|uid| uid != process.uid);
     let also_users = named.iter().filter(is_others).map(|process| process.pid).collect();
     let node = Observation { scope, also_users, ..host::blank(options, Some(&hierarchy)) };
     let processes = |seen: &[VisitedCgroup], log: &mut Log| {
-        let inside = collect::collect(options, &hierarchy, seen, false, log);
-        merge(inside, by_pid::keep_present(options, named, seen))
+        merge(collect::collect(options, &hierarchy, seen, false, log), named)
     };
     let mut observation = observe(options, &hierarchy, &plan, node, processes, log);
     // The job's cgroups are expected to vanish.
     observation.errors.retain(|problem| problem.code != ProblemCode::CgroupGone);
     observation.remarks = remarks;
     Ok(observation)
-}
-
-/// Processes of the job's user, or of anyone, that name the job.
-fn named(
-    options: &Options,
-    hierarchy: &Hierarchy,
-    job: &JobName,
-    filter: ProcessFilter,
-    log: &mut Log,
-    remarks: &mut Vec<Problem>,
-) -> Vec<Process> {
-    let found = survey::survey(&options.proc, filter, log, remarks, |environment| names(environment, job));
-    let found = found.unwrap_or_else(|errno| {
-        log.add(
-            ProblemCode::Unreadable,
-            options.proc.to_string_lossy(),
-            errno.to_string(),
-            "a mounted proc file system",
-        );
-        Vec::new()
-    });
-    let pids: Vec<u32> = found.iter().map(|(pid, _)| *pid).collect();
-    let mut processes = by_pid::read_anywhere(options, hierarchy, &pids, log);
-    // A process whose pid belonged to one of these before is not one of these.
-    processes.retain(|process| found.contains(&(process.pid, process.start_time)));
-    processes
 }
 
 /// When the job began, in clock ticks since boot, with some slack because the clocks
@@ -118,9 +105,11 @@ fn plan(
     options: &Options,
     hierarchy: &Hierarchy,
     job: &JobName,
+    log: &mut Log,
 ) -> Result<(WalkPlan, Vec<Scope>), ObserveError> {
     for _ in 0..TRIES {
-        let paths = search::find(options, hierarchy, job);
+        let (paths, is_incomplete) = search::find(options, hierarchy, job);
+        log.problems.extend(is_incomplete.then(search::incomplete));
         let targets: Vec<CgroupTarget> =
             paths.into_iter().map(|path| CgroupTarget { path, recursive: true }).collect();
         match WalkPlan::new(hierarchy, &targets) {

@@ -13,7 +13,7 @@ use nix::fcntl::AtFlags;
 use nix::sys::stat::fstatat;
 
 use crate::model::{CgroupPath, Owner, ProblemCode};
-use crate::observation::Observation;
+use crate::observation::{Observation, Problem};
 use crate::observe::assemble;
 use crate::observe::cgroups::hierarchy::Hierarchy;
 use crate::observe::cgroups::walk::parse_pids;
@@ -21,7 +21,9 @@ use crate::observe::error::ObserveError;
 use crate::observe::options::{CgroupTarget, Options};
 use crate::observe::processes::step_daemon;
 use crate::owner::{JobName, TrustedNames};
+use crate::sys::absence::{OrAbsent as _, is_absence};
 use crate::sys::dir::Dir;
+use crate::sys::retry::again;
 
 /// Levels below a scheduler's directory down to its jobs: CraneSched's
 /// `overflow` and Slurm v1's uids are between.
@@ -58,15 +60,30 @@ pub fn jobs(options: &Options, names: &[JobName]) -> Result<Observation, Observe
     }
 }
 
-/// The directories of a job that are there now.
-pub(in crate::observe) fn find(options: &Options, hierarchy: &Hierarchy, name: &JobName) -> Vec<PathBuf> {
+/// The directories of a job that are there now, and whether there may be others: something
+/// could not be looked into.
+pub(in crate::observe) fn find(
+    options: &Options,
+    hierarchy: &Hierarchy,
+    name: &JobName,
+) -> (Vec<PathBuf>, bool) {
     let names = std::slice::from_ref(name);
     let mut search = Search::new(options, hierarchy, names);
     search.usual_places();
     if !search.has(name) {
         search.everywhere();
     }
-    search.targets().into_iter().map(|target| target.path).collect()
+    (search.targets().into_iter().map(|target| target.path).collect(), search.incomplete)
+}
+
+/// The problem that a job may have other directories than those that were found.
+pub(in crate::observe) fn incomplete() -> Problem {
+    Problem {
+        code: ProblemCode::Unreadable,
+        what: "cgroups".to_owned(),
+        why: "not all could be looked through for those of the job".to_owned(),
+        needs: "another try".to_owned(),
+    }
 }
 
 struct Search<'a> {
@@ -84,7 +101,7 @@ struct Search<'a> {
 
 impl<'a> Search<'a> {
     fn new(options: &'a Options, hierarchy: &'a Hierarchy, names: &'a [JobName]) -> Self {
-        let own = hierarchy.own_cgroup(&options.proc).map(Into::into);
+        let own = hierarchy.own_cgroup().map(Into::into);
         let trusted = TrustedNames::around(own.as_ref());
         let jobs = BTreeMap::new();
         Self { options, hierarchy, names, trusted, jobs, exhaustive: false, incomplete: false }
@@ -99,14 +116,15 @@ impl<'a> Search<'a> {
     fn usual_places(&mut self) {
         let hierarchy = self.hierarchy;
         self.anchors(&hierarchy.handle, b"");
-        let own = hierarchy.own_cgroup(&self.options.proc).unwrap_or_default();
+        let own = hierarchy.own_cgroup().unwrap_or_default();
         for path in CgroupPath::new(&own).downwards().take(MAX_DEPTH).map(CgroupPath::as_bytes) {
             if self.trusted.numbered_job(path).is_some() {
                 return;
             }
             let below = [b".".as_slice(), path].concat();
-            if let Ok(dir) = hierarchy.handle.child(OsStr::from_bytes(&below)) {
-                self.anchors(&dir, path);
+            match hierarchy.handle.child(OsStr::from_bytes(&below)) {
+                Ok(dir) => self.anchors(&dir, path),
+                Err(errno) => self.failed(errno),
             }
         }
     }
@@ -162,23 +180,32 @@ impl<'a> Search<'a> {
         }
         let asked = self.names.iter().any(|name| matches!(name, JobName::Number(_)));
         if asked && owner.job_id.is_none() {
-            owner.job_id = above.child(name).ok().and_then(|dir| self.number(&dir, path));
+            owner.job_id = self.number(above, name, path).unwrap_or_else(|errno| {
+                self.failed(errno);
+                None
+            });
         }
         self.jobs.insert(path.to_vec(), owner);
     }
 
     /// The number of a job whose directory is named by its SLUID, from its step
     /// daemons.
-    fn number(&self, job: &Dir, path: &[u8]) -> Option<u64> {
-        let steps = job.subdirectories(job.stat().ok()?).ok()?;
-        let mut steps = steps.iter().filter(|name| name.to_bytes().starts_with(b"step_"));
-        steps.find_map(|step| {
-            let daemon = job.child(step.as_c_str()).ok()?.child(c"slurm").ok()?;
+    fn number(&self, above: &Dir, name: &CStr, path: &[u8]) -> Result<Option<u64>, Errno> {
+        let job = above.child(name)?;
+        let steps = job.subdirectories(job.stat()?)?;
+        for step in steps.iter().filter(|name| name.to_bytes().starts_with(b"step_")) {
+            // A step may end, or have no daemon.
+            let Some(daemon) = job.child(step.as_c_str())?.child(c"slurm").or_absent()? else { continue };
             let mut pids = Vec::new();
-            daemon.read_into(c"cgroup.procs", &mut pids, LIMIT).ok()?;
+            daemon.read_into(c"cgroup.procs", &mut pids, LIMIT)?;
             let place = [path, b"/", step.as_bytes(), b"/slurm"].concat();
-            step_daemon::job(self.options, &place.into(), &parse_pids(&pids))
-        })
+            let pids = parse_pids(&pids).0;
+            let number = step_daemon::job(self.options, self.hierarchy, &place.into(), &pids)?;
+            if number.is_some() {
+                return Ok(number);
+            }
+        }
+        Ok(None)
     }
 
     /// Calls `visit` for every subdirectory, with its name and path.
@@ -212,7 +239,7 @@ impl<'a> Search<'a> {
 
     /// Records a directory that cannot be read, unless it is gone.
     fn failed(&mut self, errno: Errno) {
-        self.incomplete |= !matches!(errno, Errno::ENOENT | Errno::ENODEV);
+        self.incomplete |= !is_absence(errno);
     }
 
     fn targets(&self) -> Vec<CgroupTarget> {
@@ -231,7 +258,7 @@ impl<'a> Search<'a> {
 
     /// Checks again for jobs that vanished before the walk reached them. A job that
     /// the walk did not reach in time is not one of these.
-    fn still_there(mut self, observation: Observation) -> Result<Observation, ObserveError> {
+    fn still_there(mut self, mut observation: Observation) -> Result<Observation, ObserveError> {
         let seen: BTreeSet<_> = observation.cgroups.iter().map(|cgroup| cgroup.path.lossy()).collect();
         let gone = observation.errors.iter().filter(|problem| problem.code == ProblemCode::CgroupGone);
         let gone = gone.filter(|problem| !seen.contains(problem.what.as_str()));
@@ -239,6 +266,7 @@ impl<'a> Search<'a> {
             self.vanished(&on_disk(self.hierarchy, problem.what.as_bytes()))?;
         }
         drop(seen);
+        observation.errors.extend(self.incomplete.then(incomplete));
         Ok(observation)
     }
 
@@ -262,7 +290,8 @@ fn is_likely(name: &CStr) -> bool {
 
 /// Whether a directory has none below, by its link count.
 fn is_leaf(above: &Dir, name: &CStr) -> bool {
-    fstatat(above, name, AtFlags::AT_SYMLINK_NOFOLLOW).is_ok_and(|stat| stat.st_nlink == 2)
+    // Of one that cannot be asked it is seen when it is opened.
+    again(|| fstatat(above, name, AtFlags::AT_SYMLINK_NOFOLLOW)).is_ok_and(|stat| stat.st_nlink == 2)
 }
 
 /// Directories that schedulers make right below the root or in a slice.

@@ -19,6 +19,8 @@ pub struct ProcessMonitor {
     all: Vec<ProcessSummary>,
     /// Why the iterators are not in use, until it is fetched.
     refused: Option<String>,
+    /// How many processes could not be read, until it is fetched.
+    unread: usize,
 }
 
 /// The changes between two refreshes. A process that came and went in between is not
@@ -70,7 +72,8 @@ impl ProcessMonitor {
     ) -> Result<Self, ScanError> {
         let (ChosenScanner { mut scanner, refused }, first) = scanner::start_with(options, engine, contents)?;
         let all = first.map_or_else(|| scanner.scan(), Ok)?;
-        Ok(Self { options: options.clone(), contents, scanner, all, refused })
+        let unread = scanner.unread().len();
+        Ok(Self { options: options.clone(), contents, scanner, all, refused, unread })
     }
 
     /// The way in which processes are listed.
@@ -83,9 +86,14 @@ impl ProcessMonitor {
         &self.all
     }
 
-    /// Why the iterators are not in use, once.
+    /// Why the iterators are not in use, and how many processes could not be read: each once.
     pub fn problem(&mut self) -> Option<Problem> {
-        let why = self.refused.take()?;
+        let Some(why) = self.refused.take() else {
+            let count = Some(std::mem::take(&mut self.unread)).filter(|count| *count > 0)?;
+            let (code, what) = (ProblemCode::Unreadable, format!("{count} processes"));
+            let why = "they cannot be read, and count as they were before".to_owned();
+            return Some(Problem { code, what, why, needs: String::new() });
+        };
         let (code, what) = (ProblemCode::Iterators, "processes are read from /proc".to_owned());
         Some(Problem { code, what, why, needs: "root, and Linux 5.8 or later with BTF".to_owned() })
     }
@@ -107,7 +115,22 @@ impl ProcessMonitor {
             now => now?,
         };
         let before = std::mem::replace(&mut self.all, now);
+        self.keep_unread(&before);
         Ok(ProcessChanges::between(before, &self.all))
+    }
+
+    /// Keeps processes that could not be read as they were: nobody saw them end.
+    fn keep_unread(&mut self, before: &[ProcessSummary]) {
+        let unread = self.scanner.unread();
+        if unread.is_empty() {
+            return;
+        }
+        let is_listed = |pid: u32| self.all.binary_search_by_key(&pid, |process| process.pid).is_ok();
+        let was = before.iter().filter(|old| unread.contains(&old.pid) && !is_listed(old.pid));
+        let kept: Vec<_> = was.cloned().collect();
+        self.all.extend(kept);
+        self.all.sort_unstable_by_key(|process| process.pid);
+        self.unread = unread.len();
     }
 }
 

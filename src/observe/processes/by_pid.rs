@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use super::collect::read;
+use super::look::Look;
 use super::wanted::{Unread, Wanted};
 use crate::model::ProblemCode;
 use crate::observation::Process;
@@ -15,10 +15,8 @@ use crate::observe::cgroups::thread_cgroups::ruled_otherwise;
 use crate::observe::cgroups::walk::VisitedCgroup;
 use crate::observe::error::ObserveError;
 use crate::observe::options::Options;
+use crate::observe::pinned::{NotRead, PinnedProcess};
 use crate::observe::problems::Log;
-use crate::observe::procfile::STAT_LIMIT;
-use crate::observe::procfile::parse_stat;
-use crate::sys::dir::Dir;
 
 /// Reads these processes. Each one that cannot be read is a problem; if none can
 /// be read, the first failure is the error.
@@ -31,26 +29,28 @@ pub(in crate::observe) fn read_all(
     let mut pids = pids.to_vec();
     let mut done = HashSet::new();
     pids.retain(|pid| done.insert(*pid));
-    let wanted: Vec<Wanted<'_>> =
-        pids.iter().map(|pid| Wanted { pid: *pid, cgroup: None, anywhere: false }).collect();
+    let wanted = pids.into_iter().map(|pid| Wanted { pid, cgroup: None }).collect();
+    let look = Look { options, hierarchy, cgroups: &[], anywhere: false, sieve: None };
+    let seen = look.read(wanted, &mut |_, _, _| Vec::new(), log);
+    let gone = seen.vanished.iter().filter(|one| !one.read).map(|one| (one.wanted.pid, Unread::Gone));
+    let unread = seen.unread.into_iter().map(|(wanted, why)| (wanted.pid, why)).chain(gone);
+    let mut errors: Vec<_> = unread.map(|(pid, why)| (pid, error(why, pid, options, hierarchy))).collect();
     let mut processes = Vec::new();
-    let mut errors = Vec::new();
-    for (index, found) in read(options, hierarchy, &wanted, log) {
-        let pid = wanted.get(index).map_or(0, |wanted| wanted.pid);
-        let found = found.map_err(|why| error(why, pid, options, hierarchy));
-        match found.and_then(|process| in_a_cgroup(process, hierarchy)) {
+    for process in seen.read {
+        match in_a_cgroup(process, hierarchy) {
             Ok(process) => {
                 tell_threads(options, hierarchy, &process, log);
                 processes.push(process);
             }
-            Err(error) => errors.push((pid, error)),
+            Err((pid, error)) => errors.push((pid, error)),
         }
     }
     if processes.is_empty() && !errors.is_empty() {
         return Err(errors.swap_remove(0).1);
     }
     for (pid, error) in errors {
-        log.add(ProblemCode::NoProcess, format!("process {pid}"), error.to_string(), "");
+        let code = if error.is_unread() { ProblemCode::Unreadable } else { ProblemCode::NoProcess };
+        log.add(code, format!("process {pid}"), error.to_string(), "");
     }
     Ok(processes)
 }
@@ -60,81 +60,43 @@ fn tell_threads(options: &Options, hierarchy: &Hierarchy, process: &Process, log
     if process.threads.is_none_or(|threads| threads < 2) {
         return;
     }
-    let (pid, mut text) = (process.pid, Vec::new());
-    let Ok(dir) = Dir::open(&options.proc.join(pid.to_string())) else { return };
-    let read = dir.read_piece(c"stat", &mut text, STAT_LIMIT);
-    let is_same = read.is_ok() && parse_stat(&text).is_some_and(|stat| stat.start_time == process.start_time);
-    if let Some(why) = is_same.then(|| ruled_otherwise(&dir, hierarchy)).flatten() {
+    let pid = process.pid;
+    let same = PinnedProcess::at(&options.proc, pid).and_then(|pinned| Ok((pinned.stat()?, pinned)));
+    let why = match same {
+        Ok((stat, pinned)) if stat.start_time == process.start_time => {
+            ruled_otherwise(pinned.dir(), hierarchy)
+        }
+        Ok(_) | Err(NotRead::Gone) => None,
+        Err(why) => Some(why.to_string()),
+    };
+    if let Some(why) = why {
         log.add(ProblemCode::ThreadedCgroup, format!("process {pid}"), why, "a question about each cgroup");
     }
 }
 
-/// Reads these processes wherever their cgroups are. Processes that ended are left
-/// out; those that live and cannot be read are problems.
-pub(in crate::observe) fn read_anywhere(
-    options: &Options,
-    hierarchy: &Hierarchy,
-    pids: &[u32],
-    log: &mut Log,
-) -> Vec<Process> {
-    let wanted: Vec<Wanted<'_>> =
-        pids.iter().map(|pid| Wanted { pid: *pid, cgroup: None, anywhere: true }).collect();
-    let mut processes = Vec::new();
-    for (index, found) in read(options, hierarchy, &wanted, log) {
-        let pid = wanted.get(index).map_or(0, |wanted| wanted.pid);
-        match found {
-            Ok(process) => processes.push(process),
-            Err(_) if started(options, pid).is_none() => {}
-            Err(_) => {
-                let why = "it names the job, and its cgroup cannot be told";
-                log.add(ProblemCode::Unreadable, format!("process {pid}"), why, "a look at the process");
-            }
-        }
-    }
-    processes
-}
-
-/// Keeps the processes that the walk saw in their cgroups, and those that still
-/// live.
-pub(in crate::observe) fn keep_present(
-    options: &Options,
-    mut processes: Vec<Process>,
-    seen: &[VisitedCgroup],
-) -> Vec<Process> {
-    let paths: HashSet<&[u8]> = seen.iter().map(|seen| seen.cgroup.path.as_bytes()).collect();
-    processes.retain(|process| {
-        let is_seen = paths.contains(process.cgroup.as_bytes());
-        is_seen || started(options, process.pid) == Some(process.start_time)
-    });
-    processes
-}
-
-/// When a process started, if it is there and not about to end.
-fn started(options: &Options, pid: u32) -> Option<u64> {
-    let mut text = Vec::new();
-    let dir = Dir::open(&options.proc.join(pid.to_string())).ok()?;
-    dir.read_into(c"stat", &mut text, STAT_LIMIT).ok()?;
-    parse_stat(&text).filter(|stat| !stat.is_ending()).map(|stat| stat.start_time)
-}
-
 fn error(why: Unread, pid: u32, options: &Options, hierarchy: &Hierarchy) -> ObserveError {
     match why {
-        Unread::Gone | Unread::Hidden => ObserveError::NoSuchProcess { pid, proc: options.proc.clone() },
+        Unread::Gone | Unread::Hidden | Unread::Other => {
+            ObserveError::NoSuchProcess { pid, proc: options.proc.clone() }
+        }
         Unread::Outside(path) => {
             let path = OsStr::from_bytes(path.as_bytes()).into();
             ObserveError::OutsideNamespace { pid, path }
         }
-        Unread::LongPath => ObserveError::LongPath { pid },
+        Unread::LongPath(_) => ObserveError::LongPath { pid },
         Unread::Silent => ObserveError::SilentProcess { pid },
         Unread::NoCgroup => ObserveError::NoCgroup { pid, root: hierarchy.mount.point.clone() },
+        Unread::Failed(why) => ObserveError::Process { pid, why },
+        Unread::Unsure(doubt) => ObserveError::Process { pid, why: doubt.why },
     }
 }
 
 /// A process outlives its cgroup when it is about to end.
-fn in_a_cgroup(process: Process, hierarchy: &Hierarchy) -> Result<Process, ObserveError> {
+fn in_a_cgroup(process: Process, hierarchy: &Hierarchy) -> Result<Process, (u32, ObserveError)> {
     let path = PathBuf::from(OsStr::from_bytes(process.cgroup.as_bytes()));
     let removed = process.cgroup.as_bytes().ends_with(DELETED) && hierarchy.resolve(&path).is_err();
-    if removed { Err(ObserveError::CgroupRemoved { pid: process.pid, path }) } else { Ok(process) }
+    let pid = process.pid;
+    if removed { Err((pid, ObserveError::CgroupRemoved { pid, path })) } else { Ok(process) }
 }
 
 /// Leaves out processes whose cgroup was removed before it could be read.

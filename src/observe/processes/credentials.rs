@@ -1,11 +1,10 @@
 //! Finds the user who is responsible for a process: by its uids, and by who
 //! created its user namespace.
 
-use std::os::fd::OwnedFd;
-
 use nix::errno::Errno;
 
-use crate::observe::procfile::STATUS_LIMIT;
+use crate::observe::pinned::uids;
+use crate::sys::absence::{OrAbsent as _, is_absence};
 use crate::sys::dir::Dir;
 use crate::sys::namespace;
 use crate::sys::stat::stat_at;
@@ -28,13 +27,12 @@ pub(in crate::observe) enum Account {
 /// of root's that namespace. `own`: the inode number of gpumap's user namespace. It
 /// never waits for the process.
 ///
-/// `None` for a process that is gone.
+/// `None` where that is not known: the process is gone, or cannot be read.
 pub(in crate::observe) fn account(process: &Dir, own: Option<u64>) -> Option<Account> {
-    let namespace = process.child(c"ns").and_then(|ns| namespace::open(&ns, c"user")).ok();
-    match namespace.and_then(|namespace| outermost(namespace, own)) {
-        Some(Outermost { inode, maker: Some(0) | None }) => Some(Account::Namespace(inode)),
-        Some(Outermost { maker: Some(uid), .. }) => Some(Account::User(uid)),
-        None => users(process)?.first().copied().map(Account::User),
+    match outermost(process, own) {
+        Ok(Some(Outermost { inode, maker: Some(0) | None })) => Some(Account::Namespace(inode)),
+        Ok(Some(Outermost { maker: Some(uid), .. })) => Some(Account::User(uid)),
+        Ok(None) | Err(_) => real_uid(process).map(Account::User),
     }
 }
 
@@ -44,13 +42,13 @@ pub(in crate::observe) fn account(process: &Dir, own: Option<u64>) -> Option<Acc
 /// because inside it that user has many uids. `own`: the inode number of gpumap's user
 /// namespace.
 ///
-/// `None` for a process that is gone.
+/// `None` where that is not known: the process is gone, or cannot be read.
 pub(crate) fn responsible_user(process: &Dir, own: Option<u64>) -> Option<u32> {
-    let namespace = process.child(c"ns").and_then(|ns| namespace::open(&ns, c"user")).ok()?;
-    if let Some(maker) = maker(namespace, own) {
-        return Some(maker);
+    match outermost(process, own) {
+        Ok(Some(Outermost { maker: Some(uid), .. })) => Some(uid),
+        Ok(_) => real_uid(process),
+        Err(_) => None,
     }
-    users(process)?.first().copied()
 }
 
 /// Whether a process may belong to a user: one of its uids (real, effective, saved,
@@ -58,14 +56,17 @@ pub(crate) fn responsible_user(process: &Dir, own: Option<u64>) -> Option<u32> {
 /// user namespace of the user's, where it has other uids. If that cannot be read, it
 /// may.
 pub(super) fn may_be_of(process: &Dir, user: u32, own: Option<u64>) -> bool {
-    if users(process).is_none_or(|users| users.contains(&user)) {
+    if uids(process).map_or(true, |uids| uids.contains(&user)) {
         return true;
     }
-    let namespace = process.child(c"ns").and_then(|ns| namespace::open(&ns, c"user"));
-    match namespace {
-        Ok(namespace) => maker(namespace, own).is_some_and(|maker| maker == user),
-        Err(errno) => errno != Errno::ENOENT && errno != Errno::ESRCH,
+    match outermost(process, own) {
+        Ok(found) => found.is_some_and(|found| found.maker.is_none_or(|maker| maker == user)),
+        Err(_) => true,
     }
+}
+
+fn real_uid(process: &Dir) -> Option<u32> {
+    uids(process).map_or(None, |[real, ..]| Some(real))
 }
 
 /// The inode number of gpumap's own user namespace.
@@ -75,12 +76,6 @@ pub(crate) fn own_namespace() -> Option<u64> {
     stat.ok().map(|stat| stat.inode)
 }
 
-/// The user who created the outermost namespace below gpumap's; `None` if the
-/// process is in gpumap's own.
-fn maker(namespace: OwnedFd, own: Option<u64>) -> Option<u32> {
-    outermost(namespace, own)?.maker
-}
-
 /// The outermost of the namespaces around a process that are below gpumap's.
 struct Outermost {
     inode: u64,
@@ -88,34 +83,36 @@ struct Outermost {
     maker: Option<u32>,
 }
 
-/// `None` if the process is in gpumap's own namespace.
-fn outermost(mut namespace: OwnedFd, own: Option<u64>) -> Option<Outermost> {
+/// `None` if the process is in gpumap's own namespace, has ended, or if the kernel has no
+/// user namespaces.
+fn outermost(process: &Dir, own: Option<u64>) -> Result<Option<Outermost>, Errno> {
+    let namespace = process.child(c"ns").and_then(|ns| namespace::open(&ns, c"user")).or_absent()?;
+    let Some(mut namespace) = namespace else {
+        let is_there = own.is_some() && !matches!(stat_at(process, c"stat"), Err(errno) if is_absence(errno));
+        return if is_there { Err(Errno::ENOENT) } else { Ok(None) };
+    };
+    let own = own.ok_or(Errno::ENOENT)?;
     let mut found = None;
     for _ in 0..LEVELS {
-        let inode = stat_at(&namespace, c"").ok().map(|stat| stat.inode);
+        let inode = stat_at(&namespace, c"")?.inode;
         if inode == own {
             break;
         }
-        found = inode.map(|inode| Outermost { inode, maker: namespace::maker(&namespace).ok() });
-        let Ok(parent) = namespace::parent(&namespace) else { break };
+        found = Some(Outermost { inode, maker: untold(namespace::maker(&namespace))? });
+        let Some(parent) = untold(namespace::parent(&namespace))? else { break };
         namespace = parent;
     }
-    found
+    Ok(found)
 }
 
-/// Its uids: real, effective, saved and of the file system. `None` for a process
-/// that is gone.
-fn users(process: &Dir) -> Option<[u32; 4]> {
-    let mut status = Vec::new();
-    process.read_into(c"status", &mut status, STATUS_LIMIT).ok()?;
-    uids(&status)
-}
-
-/// The numbers of the line `Uid:`.
-fn uids(status: &[u8]) -> Option<[u32; 4]> {
-    let line = status.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"Uid:"))?;
-    let mut numbers = str::from_utf8(line).ok()?.split_ascii_whitespace().map_while(|one| one.parse().ok());
-    Some([numbers.next()?, numbers.next()?, numbers.next()?, numbers.next()?])
+/// What a namespace says of itself; `None` where the kernel does not tell: it is too old,
+/// or what was asked about is outside of gpumap's own.
+fn untold<T>(answer: Result<T, Errno>) -> Result<Option<T>, Errno> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        Err(Errno::EPERM | Errno::ENOTTY | Errno::EINVAL) => Ok(None),
+        Err(errno) => Err(errno),
+    }
 }
 
 #[cfg(test)]
@@ -130,7 +127,7 @@ mod tests {
         assert_eq!(responsible_user(&process, space), Some(user));
         assert_eq!(account(&process, space), Some(Account::User(user)));
         assert!(may_be_of(&process, user, space) && !may_be_of(&process, user + 1, space));
-        assert_eq!(uids(b"Name:\ta\nUid:\t7\t8\t9\t10\nGid:\t1\n"), Some([7, 8, 9, 10]));
-        assert_eq!((uids(b"Name:\tUid:\n"), uids(b"Uid:\t7\n")), (None, None));
+        // Not to know it is not to say no.
+        assert!(may_be_of(&Dir::open("/".as_ref()).unwrap(), user + 1, space));
     }
 }

@@ -4,30 +4,45 @@
 //! its other threads hold.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use nix::errno::Errno;
 
 use super::devices::{HeldDevices, descriptors};
+use crate::observe::pinned::{NotRead, PinnedProcess};
+use crate::sys::absence::is_absence;
 use crate::sys::dir::Dir;
 use crate::sys::kcmp::compare_files;
 
 /// Threads that are asked for their tables, and different tables that are read.
 const THREADS: usize = 1 << 14;
 const TABLES: usize = 512;
+/// How often threads are listed that end before they are looked at.
+const LISTINGS: usize = 16;
 
 /// A process whose descriptor tables are searched.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::observe) struct DescriptorTables<'a> {
     /// Its directory.
     pub(in crate::observe) process: &'a Dir,
-    /// The directory and number of the thread that is read first: the main thread,
-    /// or another if that has ended.
-    pub(in crate::observe) first: (&'a Dir, u32),
+    /// The thread that is read first: the main thread, or another if that has ended.
+    pub(in crate::observe) first: &'a PinnedProcess,
     /// Whether it has other threads.
     pub(in crate::observe) several: bool,
     /// Whether this `/proc` has the pids that system calls use.
     pub(in crate::observe) is_own: bool,
+}
+
+/// What was looked at so far.
+#[derive(Debug)]
+struct Progress {
+    /// A thread of each table, in the order that the kernel gives tables.
+    tables: Vec<u32>,
+    /// The threads that were looked at.
+    threads: BTreeSet<u32>,
+    /// Whether a thread ended before it was looked at: what it held another may hold.
+    vanished: bool,
 }
 
 impl DescriptorTables<'_> {
@@ -38,43 +53,67 @@ impl DescriptorTables<'_> {
     /// Those of reading the first table.
     pub(in crate::observe) fn read(self, end: Instant) -> Result<HeldDevices, Errno> {
         let mut held = HeldDevices::default();
-        descriptors(self.first.0, &mut held, end)?;
+        descriptors(self.first.dir(), &mut held, end)?;
         if self.several {
             self.others(&mut held, end)?;
         }
         Ok(held)
     }
 
-    /// Adds the tables that are not that of the first thread.
+    /// Adds the tables that are not that of the first thread. Threads are listed again as
+    /// long as some end before they are looked at.
     fn others(self, held: &mut HeldDevices, end: Instant) -> Result<(), Errno> {
         let tasks = self.process.child(c"task")?;
-        // A thread of each table, in the order that the kernel gives tables.
-        let (mut known, mut threads) = (vec![self.first.1], 0);
-        tasks.numbers(c".", |name, tid| {
-            threads += 1;
-            if threads > THREADS || known.len() > TABLES || Instant::now() >= end {
-                held.cut(format!("descriptors of {} threads were looked at, and it has more", threads - 1));
-                return false;
+        let first = self.first.pid();
+        let (tables, threads) = (vec![first], BTreeSet::from([first]));
+        let mut progress = Progress { tables, threads, vanished: true };
+        for _ in 0..LISTINGS {
+            if !std::mem::take(&mut progress.vanished) {
+                return Ok(());
             }
-            let place = if self.is_own { find(&known, tid) } else { Err(Errno::ENOSYS) };
-            if place == Ok(Ok(())) || tid == self.first.1 {
-                return true;
+            tasks.numbers(c".", |_, tid| {
+                let Progress { threads, tables, .. } = &progress;
+                if threads.len() > THREADS || tables.len() > TABLES || Instant::now() >= end {
+                    let count = threads.len();
+                    held.cut(format!("descriptors of {count} threads were looked at, and it has more"));
+                    return false;
+                }
+                if !threads.contains(&tid) {
+                    self.thread(&tasks, tid, &mut progress, held, end);
+                }
+                true
+            })?;
+        }
+        if progress.vanished {
+            held.cut("its threads begin and end faster than their descriptors can be looked at");
+        }
+        Ok(())
+    }
+
+    /// Adds the table of one thread, if it is not known yet.
+    fn thread(self, tasks: &Dir, tid: u32, progress: &mut Progress, held: &mut HeldDevices, end: Instant) {
+        let place = if self.is_own { find(&progress.tables, tid) } else { Err(Errno::ENOSYS) };
+        let mut theirs = HeldDevices::default();
+        let read = match (PinnedProcess::open(tasks, tid), place) {
+            (_, Ok(Ok(()))) => Ok(()),
+            (Ok(thread), Ok(Err(_))) => descriptors(thread.dir(), held, end),
+            (Ok(thread), Err(_)) => descriptors(thread.dir(), &mut theirs, end),
+            (Err(NotRead::Gone), _) => Err(Errno::ESRCH),
+            (Err(NotRead::Failed(_, errno)), _) => Err(errno),
+        };
+        held.join(theirs);
+        match read {
+            Ok(()) => {}
+            Err(errno) if is_absence(errno) => {
+                progress.vanished = true;
+                return;
             }
-            // It may end at any time.
-            let Ok(thread) = tasks.child(name) else { return true };
-            let mut theirs = HeldDevices::default();
-            let read = match place {
-                Ok(_) => descriptors(&thread, held, end),
-                Err(_) => descriptors(&thread, &mut theirs, end),
-            };
-            held.join(theirs);
-            match (read, place) {
-                (Ok(()), Ok(Err(place))) => known.insert(place.min(known.len()), tid),
-                (Ok(()), _) | (Err(Errno::ENOENT | Errno::ESRCH), _) => {}
-                (Err(_), _) => held.cut("the descriptors of a thread cannot be read"),
-            }
-            true
-        })
+            Err(_) => held.cut("the descriptors of a thread cannot be read"),
+        }
+        progress.threads.insert(tid);
+        if let (Ok(()), Ok(Err(place))) = (read, place) {
+            progress.tables.insert(place.min(progress.tables.len()), tid);
+        }
     }
 }
 

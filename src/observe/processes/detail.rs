@@ -17,9 +17,8 @@ use super::refusals::{ReadKind, Refusals};
 use super::title;
 use super::vgpu::{Looked, TraceReader};
 use crate::observation::{Answer, Detail, Environment, Text};
-use crate::observe::living_thread::living_thread;
-use crate::observe::procfile::STAT_LIMIT;
-use crate::observe::procfile::parse_stat;
+use crate::observe::pinned::{NotRead, PinnedProcess};
+use crate::sys::absence::is_absence;
 use crate::sys::dir::Dir;
 
 /// Bytes read of `auxv` and `maps`.
@@ -34,15 +33,10 @@ const EXITING: &str = "it is ending: its memory is gone";
 const EXECUTED: &str = "it executed another program while it was read";
 const LONG: &str = "its list of mappings is too long";
 
-/// The process went while it was read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Gone;
-
 /// A process to read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ProcessToRead<'a> {
-    pub(super) pid: u32,
-    pub(super) dir: &'a Dir,
+    pub(super) process: &'a PinnedProcess,
     /// Whether its title is kept.
     pub(super) titled: bool,
     /// Whether its main thread has ended. Other threads may still run and hold what
@@ -73,17 +67,13 @@ pub(super) struct DetailReader<'a> {
     traces: TraceReader,
     text: Vec<u8>,
     maps: Vec<u8>,
+    /// Why the mappings were not read.
+    no_maps: Option<Errno>,
 }
 
 /// The auxiliary vector. It holds the address of random bytes, so that every
 /// executed program has another one.
 type Auxv = Result<Vec<u8>, Errno>;
-
-/// A thread through which its process is read, with its number.
-struct Thread<'a> {
-    dir: &'a Dir,
-    tid: u32,
-}
 
 /// The addresses of code, arguments and environment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -102,67 +92,58 @@ impl<'a> DetailReader<'a> {
             traces: TraceReader::default(),
             text: Vec::new(),
             maps: Vec::new(),
+            no_maps: None,
         }
     }
 
     /// Reads a process.
-    pub(super) fn read(&mut self, subject: &ProcessToRead<'_>) -> Result<Detail, Gone> {
+    pub(super) fn read(&mut self, subject: &ProcessToRead<'_>) -> Result<Detail, NotRead> {
         let (mut last, mut ended) = (remains(), subject.ended);
         for _ in 0..TRIES {
-            let other = if ended { living_thread(subject.dir, |stat| !stat.has_ended()) } else { None };
+            let other = if ended { subject.process.living_thread(|stat| !stat.has_ended())? } else { None };
             let thread = match &other {
-                Some((tid, dir)) => Thread { dir, tid: *tid },
+                Some(other) => other,
                 None if ended => return Ok(remains()),
-                None => Thread { dir: subject.dir, tid: subject.pid },
+                None => subject.process,
             };
             if let Some(why) = subject.depth.refusal() {
-                return Ok(self.outside(subject, &thread, why));
+                return Ok(self.outside(subject, thread, why));
             }
-            let auxv = auxv(thread.dir);
-            let mut memory = Memory::open(thread.dir);
+            let auxv = auxv(thread.dir());
+            let mut memory = Memory::open(thread.dir());
             // After the memory was opened: these are of its program, or it is dead.
-            let areas = self.areas(thread.dir).unwrap_or_default();
+            let areas = areas(thread)?;
             last = match subject.parts {
-                Parts::All => self.once(subject, &thread, &auxv, areas, &mut memory),
-                Parts::Environment => self.environment_once(&thread, &auxv, &mut memory),
+                Parts::All => self.once(subject, thread, &auxv, areas, &mut memory)?,
+                Parts::Environment => self.environment_once(thread, &auxv, &mut memory),
             };
-            let whole = memory.map_or(true, |memory| memory.is_alive()) && self::auxv(thread.dir) == auxv;
+            let whole = memory.map_or(true, |memory| memory.is_alive()) && self::auxv(thread.dir()) == auxv;
             let is_known = last.at_exec.known().is_some() || last.live.known().is_some();
-            if whole && !(is_known && self.is_executing(thread.dir, areas)) {
+            if whole && !(is_known && is_executing(thread, areas)?) {
                 return Ok(last);
             }
-            ended = self.has_ended(subject.dir)?;
+            ended = subject.process.stat()?.has_ended();
         }
         let executed = || Answer::Missing(EXECUTED.to_owned());
         Ok(Detail { at_exec: executed(), live: executed(), ..last })
     }
 
-    /// The current environment of a process whose main thread lives; `None` if it is
-    /// gone.
-    pub(super) fn environment(&mut self, pid: u32, dir: &Dir) -> Option<Answer<Environment>> {
+    /// The current environment of a process whose main thread lives.
+    pub(super) fn environment(&mut self, process: &PinnedProcess) -> Result<Answer<Environment>, NotRead> {
         let (depth, parts) = (Depth::Full, Parts::Environment);
-        let subject = ProcessToRead { pid, dir, titled: false, ended: false, several: false, depth, parts };
-        self.read(&subject).ok().map(|detail| detail.live)
-    }
-
-    /// Whether the kernel had not set up the environment of a new program yet when
-    /// these areas were asked for. It looks empty then, has no end for a moment,
-    /// and the program's code has no beginning until it is set up
-    /// (`load_elf_binary` in `fs/binfmt_elf.c`).
-    fn is_executing(&mut self, dir: &Dir, areas: Areas) -> bool {
-        let is_empty = areas.environment.0 == areas.environment.1;
-        is_empty && self.areas(dir).is_some_and(|now| now != areas || now.code == 0 || now.environment.1 == 0)
+        let subject = ProcessToRead { process, titled: false, ended: false, several: false, depth, parts };
+        self.read(&subject).map(|detail| detail.live)
     }
 
     fn once(
         &mut self,
         subject: &ProcessToRead<'_>,
-        thread: &Thread<'_>,
+        thread: &PinnedProcess,
         auxv: &Auxv,
         areas: Areas,
         memory: &mut Result<Memory, Errno>,
-    ) -> Detail {
-        let dir = thread.dir;
+    ) -> Result<Detail, NotRead> {
+        let dir = thread.dir();
         let mut detail = Detail { exe: self.exe(dir), ..remains() };
         if let (true, Ok(memory)) = (subject.titled, &mut *memory) {
             detail.title = title::of_daemon(memory, areas.arguments, areas.environment.1);
@@ -172,7 +153,7 @@ impl<'a> DetailReader<'a> {
         if is_exiting(auxv) {
             detail.at_exec = Answer::Missing(EXITING.to_owned());
             detail.live = Answer::Missing(EXITING.to_owned());
-            return detail;
+            return Ok(detail);
         }
         if let Ok(memory) = memory {
             memory.avoid(devices);
@@ -181,33 +162,34 @@ impl<'a> DetailReader<'a> {
         detail.live = self.live(dir, auxv, memory);
         // A living process has mappings: none were read where there are none.
         let cut = self.maps.len() > MAPS_LIMIT || self.maps.is_empty();
-        let looked = Looked { dir, maps: &self.maps, cut, detail: &detail };
-        detail.vgpu = self.traces.read(looked, memory.as_mut().ok());
-        detail
+        let looked = Looked { process: thread, maps: &self.maps, cut, detail: &detail };
+        detail.vgpu = self.traces.read(looked, memory.as_mut().ok())?;
+        Ok(detail)
     }
 
     /// Reads the current environment alone.
     fn environment_once(
         &mut self,
-        thread: &Thread<'_>,
+        thread: &PinnedProcess,
         auxv: &Auxv,
         memory: &mut Result<Memory, Errno>,
     ) -> Detail {
-        self.read_maps(thread.dir);
+        self.read_maps(thread.dir());
         if is_exiting(auxv) {
             return Detail { live: Answer::Missing(EXITING.to_owned()), ..remains() };
         }
         if let Ok(memory) = memory {
             let held = &mut HeldDevices::default();
-            memory.avoid(mapped(thread.dir, &self.maps, &mut self.files, self.refusals, held));
+            memory.avoid(mapped(thread.dir(), &self.maps, &mut self.files, self.refusals, held));
         }
-        Detail { live: self.live(thread.dir, auxv, memory), ..remains() }
+        Detail { live: self.live(thread.dir(), auxv, memory), ..remains() }
     }
 
     /// Reads what takes neither its memory nor the lock of its memory.
-    fn outside(&mut self, subject: &ProcessToRead<'_>, thread: &Thread<'_>, why: &str) -> Detail {
+    fn outside(&mut self, subject: &ProcessToRead<'_>, thread: &PinnedProcess, why: &str) -> Detail {
         let unread = || Answer::Missing(why.to_owned());
-        let mut detail = Detail { exe: self.exe(thread.dir), at_exec: unread(), live: unread(), ..remains() };
+        let mut detail =
+            Detail { exe: self.exe(thread.dir()), at_exec: unread(), live: unread(), ..remains() };
         self.refusals.passed_over(subject.depth);
         if subject.depth == Depth::Minimal {
             detail.devices = Answer::Missing(why.to_owned());
@@ -222,31 +204,31 @@ impl<'a> DetailReader<'a> {
     fn devices(
         &mut self,
         subject: &ProcessToRead<'_>,
-        thread: &Thread<'_>,
+        thread: &PinnedProcess,
         detail: &mut Detail,
         inside: bool,
     ) -> Vec<(u64, u64)> {
-        let first = (thread.dir, thread.tid);
         let several = subject.several || subject.ended;
-        let tables = DescriptorTables { process: subject.dir, first, several, is_own: self.is_own };
+        let process = subject.process.dir();
+        let tables = DescriptorTables { process, first: thread, several, is_own: self.is_own };
         let mut held = match tables.read(Instant::now() + TIME) {
             Ok(held) => held,
             Err(errno) => {
                 detail.devices = Answer::Missing(self.refusals.why(ReadKind::Devices, errno));
-                return mapped(
-                    thread.dir,
-                    &self.maps,
-                    &mut self.files,
-                    self.refusals,
-                    &mut HeldDevices::default(),
-                );
+                let held = &mut HeldDevices::default();
+                return mapped(thread.dir(), &self.maps, &mut self.files, self.refusals, held);
             }
         };
         let mut places = Vec::new();
         if inside {
-            places = mapped(thread.dir, &self.maps, &mut self.files, self.refusals, &mut held);
+            places = mapped(thread.dir(), &self.maps, &mut self.files, self.refusals, &mut held);
             if self.maps.len() > MAPS_LIMIT {
                 held.cut(LONG);
+            }
+            // Where they are refused, memory is refused too and reported.
+            let failed = self.no_maps.filter(|errno| !matches!(errno, Errno::EACCES | Errno::EPERM));
+            if let Some(errno) = failed {
+                held.cut(format!("what it has mapped cannot be read: {errno}"));
             }
         } else {
             held.cut("what it has mapped is not known: its memory does not answer");
@@ -263,20 +245,31 @@ impl<'a> DetailReader<'a> {
             (Err(errno), _) => return Answer::Missing(self.refusals.why(ReadKind::Live, *errno)),
             (_, Err(errno)) => return Answer::Missing(self.refusals.why(ReadKind::Live, *errno)),
         };
-        match location::find(dir, &self.maps, auxv, &mut self.files) {
+        if let Some(errno) = self.no_maps {
+            return Answer::Missing(self.refusals.why(ReadKind::Live, errno));
+        }
+        let found = match location::find(dir, &self.maps, auxv, &mut self.files) {
             Ok(places) => live::read(memory, &places),
             Err(NoEnviron::Errno(errno)) => Answer::Missing(self.refusals.why(ReadKind::Image, errno)),
             Err(NoEnviron::Reason(why)) => Answer::Missing(why),
+        };
+        if let Some(errno) = memory.failure() {
+            self.refusals.failed(ReadKind::Live, errno);
         }
+        found
     }
 
-    /// Reads the mappings. Where they are refused, memory is refused too and reported;
-    /// so they count as empty.
+    /// Reads the mappings.
     fn read_maps(&mut self, dir: &Dir) {
-        match dir.read_into(c"maps", &mut self.maps, MAPS_LIMIT) {
+        let read = dir.read_into(c"maps", &mut self.maps, MAPS_LIMIT);
+        self.no_maps = match read {
+            Ok(()) | Err(Errno::EFBIG) => None,
+            Err(errno) => Some(errno).filter(|errno| !is_absence(*errno)),
+        };
+        match read {
+            Ok(()) => {}
             Err(Errno::EFBIG) => self.refusals.count(ReadKind::ManyMappings),
             Err(_) => self.maps.clear(),
-            Ok(()) => {}
         }
     }
 
@@ -286,17 +279,23 @@ impl<'a> DetailReader<'a> {
             Err(errno) => Answer::Missing(self.refusals.why(ReadKind::Exe, errno)),
         }
     }
+}
 
-    fn areas(&mut self, dir: &Dir) -> Option<Areas> {
-        dir.read_piece(c"stat", &mut self.text, STAT_LIMIT).ok()?;
-        let stat = parse_stat(&self.text)?;
-        Some(Areas { code: stat.starts.0, arguments: stat.arguments, environment: stat.environment })
-    }
+fn areas(process: &PinnedProcess) -> Result<Areas, NotRead> {
+    let stat = process.stat()?;
+    Ok(Areas { code: stat.starts.0, arguments: stat.arguments, environment: stat.environment })
+}
 
-    fn has_ended(&mut self, dir: &Dir) -> Result<bool, Gone> {
-        dir.read_piece(c"stat", &mut self.text, STAT_LIMIT).map_err(|_| Gone)?;
-        Ok(parse_stat(&self.text).ok_or(Gone)?.has_ended())
+/// Whether the kernel had not set up the environment of a new program yet when
+/// these areas were asked for. It looks empty then, has no end for a moment,
+/// and the program's code has no beginning until it is set up
+/// (`load_elf_binary` in `fs/binfmt_elf.c`).
+fn is_executing(process: &PinnedProcess, before: Areas) -> Result<bool, NotRead> {
+    if before.environment.0 != before.environment.1 {
+        return Ok(false);
     }
+    let now = areas(process)?;
+    Ok(now != before || now.code == 0 || now.environment.1 == 0)
 }
 
 fn auxv(dir: &Dir) -> Auxv {

@@ -14,7 +14,9 @@ use super::mappings::mappings;
 use super::refusals::{ReadKind, Refusals};
 use crate::model::DeviceType;
 use crate::observation::HeldDevice;
+use crate::sys::absence::is_absence;
 use crate::sys::dir::Dir;
+use crate::sys::retry::again;
 use crate::sys::stat::{FileKind, FileStat, stat_at};
 
 /// Descriptors of one process that are looked at; the kernel's own limit for a
@@ -122,6 +124,10 @@ pub(super) fn mapped(
                     true
                 }
                 Ok(None) | Err(Errno::ESRCH) => false,
+                Err(errno) if !is_right(errno) && !is_absence(errno) => {
+                    unknown = true;
+                    false
+                }
                 Err(_) => {
                     unknown |= may_be_device(mapping.path);
                     may_be_device(mapping.path)
@@ -193,7 +199,9 @@ fn device(dir: &Dir, fds: &Dir, name: &CStr) -> Result<Option<FileStat>, Errno> 
     for _ in 0..TRIES {
         let stat = match stat_at(fds, name) {
             Ok(stat) => stat,
-            Err(Errno::ENOENT | Errno::ESRCH | Errno::EBADF) => return Ok(None),
+            // One that is open has its link.
+            Err(errno) if is_closed(errno) && fds.link(name).is_ok() => continue,
+            Err(errno) if is_closed(errno) => return Ok(None),
             Err(errno) => return Err(errno),
         };
         if !matches!(stat.kind, FileKind::Char | FileKind::Block) {
@@ -201,12 +209,17 @@ fn device(dir: &Dir, fds: &Dir, name: &CStr) -> Result<Option<FileStat>, Errno> 
         }
         match is_opened(dir, fds, name, &stat) {
             Ok(Some(true)) => return Ok(Some(stat)),
-            Ok(Some(false)) | Err(Errno::ENOENT | Errno::ESRCH) => return Ok(None),
-            Ok(None) => {}
+            Ok(Some(false)) => return Ok(None),
+            // Whether it is closed the next try sees.
+            Ok(None) | Err(Errno::ENOENT | Errno::ESRCH) => {}
             Err(errno) => return Err(errno),
         }
     }
     Err(Errno::ESTALE)
+}
+
+fn is_closed(errno: Errno) -> bool {
+    is_absence(errno) || errno == Errno::EBADF
 }
 
 /// Whether the descriptor has the file open instead of only naming it; `None` if it
@@ -217,7 +230,7 @@ fn is_opened(dir: &Dir, fds: &Dir, name: &CStr, stat: &FileStat) -> Result<Optio
     if stat.kind == FileKind::Char && (major == MEMORY || is_terminal) {
         // The link has permission bits for reading and writing only (`tid_fd_mode`
         // in fs/proc/fd.c). That tells less, but these are in every process.
-        let link = fstatat(fds, name, AtFlags::AT_SYMLINK_NOFOLLOW)?;
+        let link = again(|| fstatat(fds, name, AtFlags::AT_SYMLINK_NOFOLLOW))?;
         if link.st_mode & 0o600 != 0 {
             return Ok(Some(true));
         }

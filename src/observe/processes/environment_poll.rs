@@ -9,11 +9,10 @@ use super::detail::DetailReader;
 use super::environment::at_exec;
 use super::helpers::depth::Depth;
 use super::helpers::{HelperPool, Requests};
-use super::memory::Memory;
 use super::refusals::Refusals;
 use crate::observation::{Answer, Environment, Text};
-use crate::observe::procfile::parse_stat;
-use crate::observe::procfile::{STAT_LIMIT, is_own};
+use crate::observe::pinned::{NotRead, PinnedProcess};
+use crate::observe::procfile::is_own;
 use crate::sys::dir::Dir;
 
 /// A process and its environment at one moment.
@@ -77,12 +76,15 @@ fn start(proc: &Path) -> Option<Helpers> {
         move |proc, requests: Requests<'_, Which, Option<PolledEnvironment>>| {
             let refusals = Refusals::default();
             let mut detail_reader = DetailReader::new(&refusals, is_own);
-            requests.answer(|pid, which, depth| look(proc, pid, which, depth, &mut detail_reader, &refusals));
+            requests.answer(|pid, which, depth| {
+                // One that cannot be read now is read at its next turn.
+                look(proc, pid, which, depth, &mut detail_reader, &refusals).unwrap_or(None)
+            });
         },
     ))
 }
 
-/// Reads one process; `None` if it has ended or is a thread of the kernel.
+/// Reads one process; `None` if it has ended, is a thread of the kernel, or cannot be read.
 fn look(
     proc: &Dir,
     pid: u32,
@@ -90,30 +92,20 @@ fn look(
     depth: Depth,
     detail_reader: &mut DetailReader<'_>,
     refusals: &Refusals,
-) -> Option<PolledEnvironment> {
-    let dir = proc.child(format!("{pid}/.").as_str()).ok()?;
-    let uid = dir.stat().ok()?.uid;
-    // The order matters: the area belongs to this memory, or the memory is dead.
-    let mut memory =
-        if which == Which::Executed && depth == Depth::Full { Some(Memory::open(&dir)) } else { None };
-    let mut text = Vec::new();
-    dir.read_into(c"stat", &mut text, STAT_LIMIT).ok()?;
-    let stat = parse_stat(&text).filter(|stat| !stat.is_kernel_thread() && !stat.has_ended())?;
-    let mut polled = PolledEnvironment {
-        pid,
-        start_time: stat.start_time,
-        uid,
-        comm: stat.comm.into(),
-        env_end: stat.environment.1,
-        environment: Answer::Missing(depth.refusal().unwrap_or_default().to_owned()),
+) -> Result<Option<PolledEnvironment>, NotRead> {
+    let process = PinnedProcess::open(proc, pid)?;
+    let uid = process.uid()?;
+    let (stat, environment) = match which {
+        Which::Executed => at_exec::of(&process, depth, &mut Vec::new(), refusals)?,
+        Which::Live => {
+            let stat = process.stat()?;
+            let unread = depth.refusal().map(|why| Answer::Missing(why.to_owned()));
+            (stat, unread.map_or_else(|| detail_reader.environment(&process), Ok)?)
+        }
     };
-    let area = stat.environment;
-    if depth != Depth::Full {
-        return Some(polled);
+    if stat.is_kernel_thread() || stat.has_ended() {
+        return Ok(None);
     }
-    polled.environment = match &mut memory {
-        Some(memory) => at_exec::read(memory, area, &mut Vec::new(), refusals),
-        None => detail_reader.environment(pid, &dir)?,
-    };
-    Some(polled)
+    let (start_time, env_end) = (stat.start_time, stat.environment.1);
+    Ok(Some(PolledEnvironment { pid, start_time, uid, comm: stat.comm, env_end, environment }))
 }

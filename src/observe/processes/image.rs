@@ -5,6 +5,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
 use crate::elf::{Class, ElfError, ElfFile, Symbol, SymbolKind};
+use crate::sys::retry::again;
 
 /// The array as the C library itself calls it, and as programs do. Where an
 /// executable defines only the second, that is a variable of its own.
@@ -44,7 +45,7 @@ pub(in crate::observe) enum Role {
 /// No ELF file, one that is malformed, one of another byte order, one whose
 /// tables are too large, or one that takes too long.
 pub(in crate::observe) fn read(file: &File, role: Role) -> Result<Image, ElfError> {
-    let mut elf = ElfFile::open(|buffer: &mut [u8], offset| file.read_exact_at(buffer, offset))?;
+    let mut elf = ElfFile::open(|buffer: &mut [u8], offset| again(|| file.read_exact_at(buffer, offset)))?;
     let interpreter = elf.has_interpreter();
     let exported = addresses(&elf.exported(&NAMES, SymbolKind::Variable)?);
     let own = if role == Role::Program && !interpreter {

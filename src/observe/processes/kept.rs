@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::credentials::{Account, account, own_namespace};
 use crate::observation::{Answer, Detail, Environment};
+use crate::observe::pinned::PinnedProcess;
 use crate::sys::dir::Dir;
 
 /// Bytes of variables that are kept of the processes of one user, and of all processes
@@ -60,8 +61,8 @@ impl Kept {
 
     /// Who answers for a process; `None` if it is gone.
     fn user(&self, pid: u32) -> Option<Account> {
-        let process = self.proc.as_ref()?.child(pid.to_string().as_str()).ok()?;
-        account(&process, self.own)
+        let process = PinnedProcess::open(self.proc.as_ref()?, pid).ok()?;
+        account(process.dir(), self.own)
     }
 }
 

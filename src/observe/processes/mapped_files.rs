@@ -10,6 +10,9 @@ use nix::errno::Errno;
 
 use super::image::{self, Image, Role};
 use super::mappings::Mapping;
+use crate::elf::ElfError;
+use crate::observe::problems::errno_of;
+use crate::sys::absence::is_absence;
 use crate::sys::dir::Dir;
 use crate::sys::stat::{FileKind, FileStat, stat_at};
 
@@ -58,7 +61,14 @@ impl MappedFiles {
         if version(&now) != version(&stat) {
             return Err(Errno::ESTALE);
         }
-        let image = Rc::new(image::read(&file, role).map_err(|error| error.to_string()));
+        let image = match image::read(&file, role) {
+            // Says nothing of the file, and nothing that holds for the next process: what
+            // is open is there.
+            Err(ElfError::Unreadable(error)) => {
+                return Err(Some(errno_of(&error)).filter(|errno| !is_absence(*errno)).unwrap_or(Errno::EIO));
+            }
+            image => Rc::new(image.map_err(|error| error.to_string())),
+        };
         if self.images.len() >= IMAGES {
             self.images.clear();
         }

@@ -3,41 +3,55 @@
 
 use std::collections::HashSet;
 
+use nix::errno::Errno;
+
 use super::refusals;
+use super::wanted::Wanted;
 use crate::model::ProblemCode;
 use crate::observation::Process;
 use crate::observe::cgroups::hierarchy::Hierarchy;
 use crate::observe::clock;
 use crate::observe::options::Options;
+use crate::observe::pinned::{NotRead, PinnedProcess};
 use crate::observe::problems::Log;
-use crate::observe::procfile::{cgroup_line, may_be_cut};
+use crate::observe::procfile::may_be_cut;
 use crate::sys::dir::Dir;
 
-/// Bytes of `cgroup`, some fifteen lines.
-const LIMIT: usize = 256 << 10;
 /// Ticks (10 ms) that a process may be old to be moved into a new cgroup as part of its
 /// start, as daemons do with jobs and containers.
 const YOUNG: u64 = 500;
 
 /// The processes below the cgroup root that are not among these: they moved meanwhile,
-/// or have just begun.
-pub(super) fn unlisted(options: &Options, hierarchy: &Hierarchy, listed: &HashSet<u32>) -> Vec<u32> {
-    let (mut unlisted, mut text) = (Vec::new(), Vec::new());
-    let Ok(proc) = Dir::open(&options.proc) else { return unlisted };
-    let controller = if hierarchy.is_legacy() { Some(b"devices".as_slice()) } else { None };
-    let mut is_inside = |pid: u32| {
-        let process = proc.child(pid.to_string().as_str());
-        let read = process.and_then(|process| process.read_piece(c"cgroup", &mut text, LIMIT));
-        let line = cgroup_line(&text, controller);
-        read.is_ok() && line.is_some_and(|line| may_be_cut(line) || hierarchy.mount.inside(line).is_some())
+/// or have just begun. Those that are elsewhere are added to these, and those that have ended
+/// leave them, since their pids may be used again; those of which it is not known where they
+/// are, are taken to be below it.
+pub(super) fn unlisted(
+    options: &Options,
+    hierarchy: &Hierarchy,
+    listed: &mut HashSet<u32>,
+) -> Result<Vec<Wanted>, Errno> {
+    let mut unlisted = Vec::new();
+    let proc = Dir::open(&options.proc)?;
+    let is_elsewhere = |pid: u32| -> Result<bool, NotRead> {
+        let lines = PinnedProcess::open(&proc, pid)?.cgroups()?;
+        let line = hierarchy.line(&lines);
+        Ok(line.is_none_or(|line| !may_be_cut(line) && hierarchy.mount.inside(line).is_none()))
     };
-    let _gone = proc.numbers(c".", |_, pid| {
-        if !listed.contains(&pid) && is_inside(pid) {
-            unlisted.push(pid);
+    let mut there = HashSet::new();
+    proc.numbers(c".", |_, pid| {
+        there.insert(pid);
+        if !listed.contains(&pid) {
+            match is_elsewhere(pid) {
+                Ok(true) => _ = listed.insert(pid),
+                // Below a part of the hierarchy nothing is known of those that have ended.
+                Err(NotRead::Gone) if hierarchy.mount.root != b"/" => {}
+                Ok(false) | Err(_) => unlisted.push(Wanted { pid, cgroup: None }),
+            }
         }
         true
-    });
-    unlisted
+    })?;
+    listed.retain(|pid| there.contains(pid));
+    Ok(unlisted)
 }
 
 /// Reports processes that are in none of the cgroups that were walked, although all were to

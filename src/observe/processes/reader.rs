@@ -1,32 +1,47 @@
 //! Reads processes one after another, each through one handle of its `/proc`
 //! directory, so that a reused pid cannot mix two processes.
 
-use std::ffi::CStr;
-
 use nix::errno::Errno;
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
 
 use super::detail::{DetailReader, Parts, ProcessToRead};
 use super::helpers::depth::Depth;
+use super::refusals::Refusals;
+use super::sieve::{Sieve, Sifter, settle};
+use super::step_daemon;
 use super::title::STEP_DAEMON;
-use super::wanted::{ReadContext, Unread, Wanted};
-use crate::observation::{Process, Text};
+use super::wanted::{Outcome, Unread, Wanted};
+use crate::observation::{Detail, Process, Text};
 use crate::observe::cgroups::devices_v1;
-use crate::observe::living_thread::living_thread;
-use crate::observe::processes::step_daemon;
-use crate::observe::procfile::{STAT_LIMIT, STATUS_LIMIT, can_be, cgroup_line, may_be_cut, parse_stat};
+use crate::observe::cgroups::hierarchy::Hierarchy;
+use crate::observe::pinned::{NotRead, PinnedProcess};
+use crate::observe::procfile::{Stat, can_be, may_be_cut};
 use crate::owner;
 use crate::sys::dir::Dir;
 
-/// Bytes read of `cgroup`, some fifteen lines.
-const CGROUP_LIMIT: usize = 256 << 10;
+/// What is the same for all processes that are read.
+#[derive(Debug)]
+pub(super) struct ReadContext<'a> {
+    pub(super) proc: &'a Dir,
+    pub(super) hierarchy: &'a Hierarchy,
+    /// The cgroups that were walked.
+    pub(super) cgroups: &'a [&'a Text],
+    pub(super) detail: bool,
+    /// Whether a process is also read if its cgroup is outside of the root.
+    pub(super) anywhere: bool,
+    /// What is looked for; `None` if all are.
+    pub(super) sieve: Option<&'a Sieve<'a>>,
+    /// Whether this `/proc` has the pids that system calls use.
+    pub(super) is_own: bool,
+    pub(super) refusals: Refusals,
+}
 
 /// Reads processes, and reuses the buffers for the next one.
 pub(super) struct Reader<'a> {
     context: &'a ReadContext<'a>,
     detail_reader: DetailReader<'a>,
-    buffer: Vec<u8>,
+    sifter: Sifter,
 }
 
 /// The cgroups of a process.
@@ -37,112 +52,144 @@ struct Groups {
 
 impl<'a> Reader<'a> {
     pub(super) fn new(context: &'a ReadContext<'a>) -> Self {
-        Self {
-            context,
-            detail_reader: DetailReader::new(&context.refusals, context.is_own),
-            buffer: Vec::new(),
-        }
+        let detail_reader = DetailReader::new(&context.refusals, context.is_own);
+        Self { context, detail_reader, sifter: Sifter::default() }
     }
 
-    pub(super) fn read(&mut self, wanted: &Wanted<'_>, depth: Depth) -> Result<Process, Unread> {
-        let pid = wanted.pid;
-        let dir = self
-            .context
-            .proc
-            .child(format!("{pid}/.").as_str())
-            .map_err(|_| if exists(pid) { Unread::Hidden } else { Unread::Gone })?;
-        if wanted.cgroup.is_none() && !self.is_process(&dir, pid)? {
+    /// Reads a process.
+    pub(super) fn read(&mut self, wanted: Wanted, depth: Depth) -> Outcome {
+        let (mut uid, mut ended) = (None, false);
+        let found = self.attempt(wanted, depth, &mut uid, &mut ended);
+        Outcome { found, uid, ended, refusals: self.context.refusals.take() }
+    }
+
+    fn attempt(
+        &mut self,
+        wanted: Wanted,
+        depth: Depth,
+        known_uid: &mut Option<u32>,
+        ended: &mut bool,
+    ) -> Result<Process, Unread> {
+        let context = self.context;
+        let process = PinnedProcess::open(context.proc, wanted.pid).map_err(|why| absent(wanted.pid, why))?;
+        if wanted.cgroup.is_none() && !process.is_process()? {
             return Err(Unread::Gone);
         }
-        // The directory itself always belongs to the effective uid, whether
-        // the process is dumpable or not (`task_dump_owner` in fs/proc/base.c).
-        let uid = dir.stat().map_err(|_| Unread::Gone)?.uid;
-        let stat = parse_stat(self.file(&dir, c"stat", STAT_LIMIT)?).ok_or(Unread::Gone)?;
-        let (comm, start_time) = (Text::from(stat.comm), stat.start_time);
-        let (mut state, threads) = (Some(char::from(stat.state)), Some(stat.threads));
-        let (kernel_thread, ended, several) = (stat.is_kernel_thread(), stat.has_ended(), stat.threads > 1);
-        let mut detail = None;
-        if self.context.detail && !kernel_thread {
-            // Root's daemon of a step has its title, which others need not.
-            let titled = uid == 0 && comm == Text::from(STEP_DAEMON);
-            let parts = Parts::All;
-            let subject = ProcessToRead { pid, dir: &dir, titled, ended, several, depth, parts };
-            let look = self.detail_reader.read(&subject).map_err(|_| Unread::Gone)?;
-            // A process of which nothing could be read may have ended.
-            if look.at_exec.known().is_none() && look.live.known().is_none() {
-                let stat = parse_stat(self.file(&dir, c"stat", STAT_LIMIT)?).ok_or(Unread::Gone)?;
-                state = Some(char::from(stat.state));
+        let uid = process.uid()?;
+        let mut stat = process.stat()?;
+        *known_uid = Some(uid);
+        let other = if stat.has_ended() { process.living_thread(lives)? } else { None };
+        *ended = stat.has_ended() && other.is_none();
+        let thread = other.as_ref().unwrap_or(&process);
+        let doubt = match context.sieve {
+            Some(_) if *ended => return Err(Unread::Other),
+            Some(sieve) => self.sifter.sift(sieve, &process, thread, &stat, depth)?,
+            None => None,
+        };
+        let mut detail = self.detail(&process, uid, &mut stat, depth, ended)?;
+        let Groups { own, devices_v1 } = match (self.groups(thread, wanted), &doubt) {
+            // Wherever it is, it is too old to be looked for.
+            (Err(Unread::LongPath(_)), Some(doubt)) if doubt.older => {
+                return Err(Unread::Unsure(doubt.clone()));
             }
-            detail = Some(look);
-        }
-        let living = if ended { living_thread(&dir, |stat| !stat.has_ended()) } else { None };
-        let living = living.as_ref().map_or(&dir, |(_, thread)| thread);
-        let Groups { own, devices_v1 } = self.groups(living, wanted)?;
-        if let Some(detail) = &mut detail
-            && uid == 0
+            (groups, _) => groups?,
+        };
+        if let Some(detail) = detail.as_mut().filter(|_| uid == 0)
             && serves_unnumbered_job(&own, &detail.title)
         {
-            detail.stepd_sockets = step_daemon::sockets(&dir);
+            detail.stepd_sockets = sockets(&process)?;
         }
-        Ok(Process {
-            pid,
-            start_time,
+        let process = Process {
+            pid: wanted.pid,
+            start_time: stat.start_time,
             uid,
-            state,
-            threads,
-            comm,
+            state: Some(char::from(stat.state)),
+            threads: Some(stat.threads),
+            kernel_thread: stat.is_kernel_thread(),
+            comm: stat.comm,
             cgroup: own,
             devices_v1,
-            kernel_thread,
             detail,
-        })
+        };
+        match doubt {
+            Some(doubt) => settle(doubt, process),
+            None => Ok(process),
+        }
     }
 
-    fn groups(&mut self, dir: &Dir, wanted: &Wanted<'_>) -> Result<Groups, Unread> {
+    /// What it asks for and holds, if that is wanted. One of which nothing could be read may
+    /// have ended meanwhile.
+    fn detail(
+        &mut self,
+        process: &PinnedProcess,
+        uid: u32,
+        stat: &mut Stat,
+        depth: Depth,
+        ended: &mut bool,
+    ) -> Result<Option<Detail>, Unread> {
+        if !self.context.detail || stat.is_kernel_thread() {
+            return Ok(None);
+        }
+        // Root's daemon of a step has its title, which others need not.
+        let titled = uid == 0 && stat.comm.as_bytes() == STEP_DAEMON;
+        let (several, parts) = (stat.threads > 1, Parts::All);
+        let subject = ProcessToRead { process, titled, ended: stat.has_ended(), several, depth, parts };
+        let look = self.detail_reader.read(&subject)?;
+        if !*ended && look.at_exec.known().is_none() && look.live.known().is_none() {
+            *stat = process.stat()?;
+            *ended = stat.is_ending() && process.living_thread(|stat| !stat.is_ending())?.is_none();
+            if *ended && stat.has_ended() {
+                return Err(Unread::Gone);
+            }
+        }
+        Ok(Some(look))
+    }
+
+    fn groups(&mut self, thread: &PinnedProcess, wanted: Wanted) -> Result<Groups, Unread> {
         let hierarchy = self.context.hierarchy;
-        let text = match dir.read_piece(c"cgroup", &mut self.buffer, CGROUP_LIMIT) {
-            Ok(()) => Some(self.buffer.as_slice()),
-            Err(Errno::ENAMETOOLONG) => None,
-            Err(_) => return Err(Unread::Gone),
+        let lines = match thread.cgroups() {
+            Ok(lines) => Some(lines),
+            Err(NotRead::Failed(_, Errno::ENAMETOOLONG)) => None,
+            Err(why) => return Err(why.into()),
         };
-        let devices_v1 = hierarchy.devices.as_ref().and_then(|mount| match text {
-            Some(text) => cgroup_line(text, Some(b"devices")).map(|line| match may_be_cut(line) {
+        let devices_v1 = hierarchy.devices.as_ref().and_then(|mount| match &lines {
+            Some(lines) => lines.devices().map(|line| match may_be_cut(line) {
                 true => devices_v1::unknown(),
                 false => devices_v1::group(mount, line),
             }),
             None => Some(devices_v1::unknown()),
         });
-        let controller = if hierarchy.is_legacy() { Some(b"devices".as_slice()) } else { None };
-        let line = text.and_then(|text| cgroup_line(text, controller));
-        if text.is_none() || line.is_some_and(may_be_cut) {
+        let walked = wanted.cgroup.and_then(|place| self.context.cgroups.get(place).copied());
+        let line = lines.as_ref().and_then(|lines| hierarchy.line(lines));
+        if lines.is_none() || line.is_some_and(may_be_cut) {
             let whole = |walked: &Text| hierarchy.mount.whole(walked.as_bytes());
-            let walked = wanted.cgroup.filter(|walked| can_be(&whole(walked), line));
-            return walked.map(|own| Groups { own: own.clone(), devices_v1 }).ok_or(Unread::LongPath);
+            let walked = walked.filter(|walked| can_be(&whole(walked), line));
+            let own = walked.cloned().ok_or_else(|| Unread::LongPath(line.map(Text::from)))?;
+            return Ok(Groups { own, devices_v1 });
         }
         // A path that this mount cannot show is taken from the walk.
-        let own = match (line, line.and_then(|line| hierarchy.mount.inside(line)), wanted.cgroup) {
+        let own = match (line, line.and_then(|line| hierarchy.mount.inside(line)), walked) {
             (_, Some(inside), _) => inside.into(),
             (_, None, Some(walked)) => walked.clone(),
             // The form in which the kernel writes paths outside of a namespace.
-            (Some(line), None, None) if wanted.anywhere => [b"/..", line].concat().into(),
+            (Some(line), None, None) if self.context.anywhere => [b"/..", line].concat().into(),
             (Some(line), None, None) => return Err(Unread::Outside(line.into())),
             (None, None, None) => return Err(Unread::NoCgroup),
         };
         Ok(Groups { own, devices_v1 })
     }
+}
 
-    /// Whether this is a process and not one of its other threads, which
-    /// `/proc` shows too when asked by number.
-    fn is_process(&mut self, dir: &Dir, pid: u32) -> Result<bool, Unread> {
-        let text = self.file(dir, c"status", STATUS_LIMIT)?;
-        let value = text.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"Tgid:"));
-        let value = value.and_then(|value| std::str::from_utf8(value).ok()?.trim().parse().ok());
-        Ok(value == Some(pid))
-    }
+fn lives(stat: &Stat) -> bool {
+    !stat.has_ended()
+}
 
-    fn file(&mut self, dir: &Dir, name: &CStr, limit: usize) -> Result<&[u8], Unread> {
-        dir.read_piece(name, &mut self.buffer, limit).map_err(|_| Unread::Gone)?;
-        Ok(&self.buffer)
+/// The sockets of a step's daemon.
+fn sockets(process: &PinnedProcess) -> Result<Vec<Text>, NotRead> {
+    match step_daemon::sockets(process.dir()) {
+        // Its descriptors are refused in the same way, and that is reported.
+        Err(Errno::EACCES | Errno::EPERM) => Ok(Vec::new()),
+        sockets => sockets.map_err(|errno| process.failed("/net/unix", errno)),
     }
 }
 
@@ -152,6 +199,15 @@ fn serves_unnumbered_job(cgroup: &Text, title: &Text) -> bool {
     cgroup.as_bytes().ends_with(b"/slurm")
         && owner::job_of_title(title.as_bytes()).is_none()
         && owner::may_serve_sluid(cgroup.as_bytes())
+}
+
+/// Why a process could not be pinned: one that exists is hidden by the mount option
+/// hidepid, or this is another pid namespace's `/proc`.
+fn absent(pid: u32, why: NotRead) -> Unread {
+    match why {
+        NotRead::Gone | NotRead::Failed(_, Errno::EACCES | Errno::EPERM) if exists(pid) => Unread::Hidden,
+        why => why.into(),
+    }
 }
 
 /// Whether a process exists, seen or not (signal 0 sends nothing).

@@ -1,5 +1,5 @@
-//! Counts what could not be read of processes, so that a node full of other
-//! users' processes gives one problem of each kind instead of thousands.
+//! Counts what could not be read of processes, refused or failed, so that a node full
+//! of other users' processes gives one problem of each kind instead of thousands.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::path::Path;
@@ -8,12 +8,9 @@ use nix::errno::Errno;
 
 use super::helpers::depth::{Depth, SILENT, SPENT};
 use crate::model::ProblemCode;
-use crate::observation::Text;
+use crate::observe::pinned::{NotRead, PinnedProcess};
 use crate::observe::problems::Log;
-use crate::observe::procfile::STAT_LIMIT;
-use crate::observe::procfile::parse_stat;
 use crate::observe::rights::{ProcessPart, Rights};
-use crate::sys::dir::Dir;
 
 /// The kinds of facts that could not be read.
 #[derive(Clone, Copy, Debug)]
@@ -44,16 +41,38 @@ const KINDS: [(&str, Option<ProcessPart>); 9] = [
     ("memory and mappings", None),
     ("memory and descriptors", None),
 ];
+/// What no call failed with: a kernel without `pagemap`, what is no regular file, and a
+/// file in the place of another.
+const NO_FAILURES: [Errno; 3] = [Errno::EOPNOTSUPP, Errno::EINVAL, Errno::ESTALE];
 /// The reason for kinds that take no right.
 const TOO_LONG: &str = "it is too long: devices that are mapped may be missing";
+/// Processes of one kind.
+#[derive(Debug, Default)]
+struct Tally {
+    count: Cell<u32>,
+    /// The error number of the first, where a call failed; else 0.
+    errno: Cell<u32>,
+    /// The first of them, as helpers reported them.
+    pids: RefCell<Vec<u32>>,
+}
+
+impl Tally {
+    fn add(&self, count: u32, errno: u32) {
+        self.count.set(self.count.get().saturating_add(count));
+        if self.errno.get() == 0 {
+            self.errno.set(errno);
+        }
+    }
+}
+
 /// Counts of processes by kind.
 ///
 /// Helpers count, and send their [`Counts`] with each answer.
 #[derive(Debug, Default)]
 pub(in crate::observe) struct Refusals {
-    counts: [Cell<u32>; KINDS.len()],
-    /// The first processes of each kind that helpers reported.
-    pids: [RefCell<Vec<u32>>; KINDS.len()],
+    refused: [Tally; KINDS.len()],
+    /// Those of which a call failed for another reason.
+    failed: [Tally; KINDS.len()],
     /// Read at the first refusal.
     rights: OnceCell<Rights>,
 }
@@ -64,36 +83,49 @@ const NAMED: usize = 3;
 /// process is named.
 const CROWD: u32 = 16;
 
-/// Counts, in the order of [`ReadKind`]; an empty list means zeros.
+/// Counts of what was refused, in the order of [`ReadKind`], and after them the error
+/// numbers of what failed; an empty list means zeros.
 pub(in crate::observe) type Counts = Vec<u32>;
 
 impl Refusals {
     /// Counts one process.
     pub(in crate::observe) fn count(&self, kind: ReadKind) {
-        if let Some(count) = self.counts.get(kind as usize) {
-            count.set(count.get().saturating_add(1));
+        if let Some(tally) = self.refused.get(kind as usize) {
+            tally.add(1, 0);
+        }
+    }
+
+    /// Counts a process of which a call failed, neither refused nor because it has ended.
+    pub(in crate::observe) fn failed(&self, kind: ReadKind, errno: Errno) {
+        if let Some(tally) = self.failed.get(kind as usize) {
+            tally.add(1, (errno as i32).unsigned_abs());
         }
     }
 
     /// Returns the counts so far and resets them.
     pub(in crate::observe) fn take(&self) -> Counts {
-        let counts: Counts = self.counts.iter().map(Cell::take).collect();
+        let refused = self.refused.iter().map(|tally| tally.count.take());
+        let counts: Counts = refused.chain(self.failed.iter().map(|tally| tally.errno.take())).collect();
         if counts.iter().all(|count| *count == 0) { Counts::new() } else { counts }
     }
 
     /// Adds a helper's counts of one process.
     pub(in crate::observe) fn add(&self, pid: u32, counts: &[u32]) {
-        for ((count, pids), more) in self.counts.iter().zip(&self.pids).zip(counts) {
-            count.set(count.get().saturating_add(*more));
-            let mut pids = pids.borrow_mut();
-            if *more > 0 && pids.len() < NAMED {
+        let (refused, failed) = counts.split_at_checked(KINDS.len()).unwrap_or((counts, &[]));
+        let refused = self.refused.iter().zip(refused.iter().map(|count| (*count, 0)));
+        let failed = self.failed.iter().zip(failed.iter().map(|errno| (u32::from(*errno > 0), *errno)));
+        for (tally, (count, errno)) in refused.chain(failed) {
+            tally.add(count, errno);
+            let mut pids = tally.pids.borrow_mut();
+            if count > 0 && pids.len() < NAMED {
                 pids.push(pid);
             }
         }
     }
 
     /// The reason for an [`Answer::Missing`](crate::observation::Answer) in one
-    /// clause. A refusal is counted.
+    /// clause. A refusal and a failure are counted; an end of the process, and what this
+    /// kernel does not have, is neither.
     pub(in crate::observe) fn why(&self, kind: ReadKind, errno: Errno) -> String {
         match errno {
             Errno::EACCES | Errno::EPERM => {
@@ -104,7 +136,12 @@ impl Refusals {
                 format!("not allowed to read {file}{refused}{needs}")
             }
             Errno::ENOENT | Errno::ESRCH => "it has ended".to_owned(),
-            errno => format!("cannot read {}: {errno}", KINDS[kind as usize].0),
+            errno => {
+                if !NO_FAILURES.contains(&errno) {
+                    self.failed(kind, errno);
+                }
+                format!("cannot read {}: {errno}", KINDS[kind as usize].0)
+            }
         }
     }
 
@@ -119,13 +156,15 @@ impl Refusals {
 
     /// Reports each kind once, with the names of the first processes.
     pub(super) fn report(&self, proc: &Path, log: &mut Log) {
-        let kinds = self.counts.iter().zip(&self.pids).zip(KINDS).enumerate();
-        for (which, ((count, pids), (file, part))) in kinds {
-            let count = count.get();
-            if count == 0 {
-                continue;
-            }
-            let what = format!("{file} of {count} {}", if count == 1 { "process" } else { "processes" });
+        for (tally, (file, _)) in self.failed.iter().zip(KINDS) {
+            let Some(what) = named(file, tally.count.get()) else { continue };
+            let who = who(proc, &tally.pids.borrow(), tally.count.get());
+            let errno = Errno::from_raw(tally.errno.get().cast_signed());
+            log.add(ProblemCode::Unreadable, what, format!("{}{who}", errno.desc().to_lowercase()), "");
+        }
+        for (which, (tally, (file, part))) in self.refused.iter().zip(KINDS).enumerate() {
+            let (count, pids) = (tally.count.get(), &tally.pids);
+            let Some(what) = named(file, count) else { continue };
             let Some(part) = part else {
                 let who = who(proc, &pids.borrow(), count);
                 log.add(ProblemCode::Unreadable, what, format!("{}{who}", unasked(which)), "");
@@ -150,6 +189,12 @@ impl Refusals {
     }
 }
 
+/// A file of so many processes, in words; `None` for none.
+fn named(file: &str, count: u32) -> Option<String> {
+    let processes = if count == 1 { "process" } else { "processes" };
+    (count > 0).then(|| format!("{file} of {count} {processes}"))
+}
+
 /// A number of processes, in words.
 pub(super) fn counted(pids: &[u32]) -> String {
     format!("{} {}", pids.len(), if pids.len() == 1 { "process" } else { "processes" })
@@ -166,13 +211,13 @@ pub(super) fn who(proc: &Path, pids: &[u32], count: u32) -> String {
     format!(" ({})", named.join(", "))
 }
 
-/// The command name of a process, if it is there.
+/// The command name of a process, for people.
 fn comm(proc: &Path, pid: u32) -> String {
-    let mut text = Vec::new();
-    let dir = Dir::open(&proc.join(pid.to_string()));
-    let _gone = dir.and_then(|dir| dir.read_into(c"stat", &mut text, STAT_LIMIT));
-    let name = parse_stat(&text).map(|stat| Text::from(stat.comm));
-    name.map_or_else(|| "(ended)".to_owned(), |name| name.lossy().into_owned())
+    match PinnedProcess::at(proc, pid).and_then(|process| process.stat()) {
+        Ok(stat) => stat.comm.lossy().into_owned(),
+        Err(NotRead::Gone) => "(ended)".to_owned(),
+        Err(NotRead::Failed(..)) => "?".to_owned(),
+    }
 }
 
 /// Why something was not read that takes no right.
@@ -181,5 +226,40 @@ fn unasked(which: usize) -> &'static str {
         which if which == ReadKind::Silent as usize => SILENT,
         which if which == ReadKind::Spent as usize => SPENT,
         _ => TOO_LONG,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(count: impl Fn(&Refusals)) -> Vec<String> {
+        let helper = Refusals::default();
+        count(&helper);
+        let (here, mut log) = (Refusals::default(), Log::new(None));
+        here.add(u32::MAX, &helper.take());
+        here.report(Path::new("/proc"), &mut log);
+        log.problems.iter().map(|problem| format!("{}: {}", problem.what, problem.why)).collect()
+    }
+
+    /// Make sure that a call that failed is a problem with its reason, and that the end of
+    /// a process and what a kernel does not have are none.
+    #[test]
+    fn failures() {
+        let why = |errno| told(|refusals| drop(refusals.why(ReadKind::Image, errno)));
+        let of = "the C libraries of 1 process: input/output error (4294967295 (ended))";
+        assert_eq!(why(Errno::EIO), [of]);
+        for none in [Errno::ENOENT, Errno::ESRCH, Errno::EOPNOTSUPP] {
+            assert_eq!(why(none), Vec::<String>::new(), "{none}");
+        }
+        let refused = told(|refusals| drop(refusals.why(ReadKind::Exe, Errno::EACCES)));
+        assert!(refused[0].starts_with("/proc/PID/exe of 1 process: permission denied"), "{refused:?}");
+        let both = told(|refusals| {
+            refusals.count(ReadKind::Silent);
+            refusals.failed(ReadKind::Live, Errno::ENOMEM);
+            refusals.failed(ReadKind::Live, Errno::EIO);
+        });
+        assert_eq!(both.len(), 2, "{both:?}");
+        assert!(both[0].contains("cannot allocate memory"), "{both:?}");
     }
 }

@@ -1,97 +1,119 @@
 //! Reads the number of a job from slurmstepd, Slurm's daemon of a step, where the
 //! job's cgroup has only a SLUID.
 
-use nix::dir::Dir as Listing;
 use nix::errno::Errno;
-use nix::fcntl::{OFlag, readlinkat};
-use nix::sys::stat::Mode;
 
 use crate::observation::Text;
 use crate::observe::cgroups::hierarchy::Hierarchy;
 use crate::observe::options::Options;
+use crate::observe::pinned::{NotRead, PinnedProcess};
 use crate::observe::processes::helpers::depth::Depth;
 use crate::observe::processes::helpers::{HelperPool, Requests};
 use crate::observe::processes::title;
-use crate::observe::procfile::cgroup_line;
 use crate::owner::{job_of_socket, job_of_title};
 use crate::sys::dir::Dir;
 
-/// Bytes read of `net/unix`, some hundred thousand sockets, and of `cgroup`.
+/// Bytes read of `net/unix`, some hundred thousand sockets.
 const SOCKETS_LIMIT: usize = 16 << 20;
-const CGROUP_LIMIT: usize = 256 << 10;
 /// Descriptors looked at; a slurmstepd has some dozens.
 const DESCRIPTORS: usize = 4096;
 
 /// The job that one of these processes of a cgroup says it serves: a process of
 /// root's that is in that cgroup still, by its title, or else by its sockets if
 /// they all say the same.
-pub(in crate::observe) fn job(options: &Options, cgroup: &Text, pids: &[u32]) -> Option<u64> {
-    let hierarchy = Hierarchy::find(options).ok()?;
-    let is_there = |process: &Dir| {
-        let mut text = Vec::new();
-        let read = process.read_into(c"cgroup", &mut text, CGROUP_LIMIT);
-        let controller = if hierarchy.is_legacy() { Some(b"devices".as_slice()) } else { None };
-        let inside = cgroup_line(&text, controller).and_then(|line| hierarchy.mount.inside(line));
-        read.is_ok() && inside.as_deref() == Some(cgroup.as_bytes())
-    };
-    let mut pool =
-        HelperPool::new(Dir::open(&options.proc).ok()?, |proc, requests: Requests<'_, (), Option<u64>>| {
-            requests.answer(|pid, (), depth| {
-                let process = proc.child(pid.to_string().as_str()).ok()?;
-                // `/proc/PID` belongs to the effective uid.
-                let is_roots = process.stat().ok()?.uid == 0;
-                (is_roots && depth == Depth::Full && is_there(&process)).then(|| served(&process)).flatten()
-            });
+///
+/// # Errors
+///
+/// One of them cannot be read, and no other says it.
+pub(in crate::observe) fn job(
+    options: &Options,
+    hierarchy: &Hierarchy,
+    cgroup: &Text,
+    pids: &[u32],
+) -> Result<Option<u64>, Errno> {
+    let proc = Dir::open(&options.proc)?;
+    let mut pool = HelperPool::new(proc, |proc, requests: Requests<'_, (), Result<Option<u64>, i32>>| {
+        let number = |pid: u32, depth: Depth| -> Result<Option<u64>, NotRead> {
+            let process = PinnedProcess::open(proc, pid)?;
+            let (uid, lines) = (process.uid()?, process.cgroups()?);
+            let inside = hierarchy.line(&lines).and_then(|line| hierarchy.mount.inside(line));
+            let is_it = uid == 0 && depth == Depth::Full && inside.as_deref() == Some(cgroup.as_bytes());
+            if is_it { served(&process) } else { Ok(None) }
+        };
+        requests.answer(|pid, (), depth| match number(pid, depth) {
+            Ok(job) => Ok(job),
+            // Without the right to look the job has no number.
+            Err(NotRead::Gone | NotRead::Failed(_, Errno::EACCES | Errno::EPERM)) => Ok(None),
+            Err(NotRead::Failed(_, errno)) => Err(errno as i32),
         });
+    });
     let questions: Vec<(u32, ())> = pids.iter().map(|pid| (*pid, ())).collect();
-    let mut jobs = Vec::new();
-    pool.ask(&questions, options.deadline, |index, job| jobs.extend(job.flatten().map(|job| (index, job))));
-    jobs.into_iter().min().map(|(_, job)| job)
+    let (mut jobs, mut failed) = (Vec::new(), None);
+    pool.ask(&questions, options.deadline, |index, answer| match answer {
+        Some(Ok(job)) => jobs.extend(job.map(|job| (index, job))),
+        Some(Err(errno)) => failed = Some(Errno::from_raw(errno)),
+        None => failed = Some(Errno::ETIMEDOUT),
+    });
+    match (jobs.into_iter().min(), failed) {
+        (Some((_, job)), _) => Ok(Some(job)),
+        (None, Some(errno)) => Err(errno),
+        (None, None) => Ok(None),
+    }
 }
 
-fn served(process: &Dir) -> Option<u64> {
-    job_of_title(title::of_process(process).as_bytes()).or_else(|| {
-        let sockets = sockets(process);
-        let mut jobs = sockets.iter().filter_map(|name| job_of_socket(name.as_bytes()));
-        let first = jobs.next()?;
-        jobs.all(|job| job == first).then_some(first)
-    })
+fn served(process: &PinnedProcess) -> Result<Option<u64>, NotRead> {
+    let job = job_of_title(title::of_process(process)?.as_bytes());
+    if job.is_some() {
+        return Ok(job);
+    }
+    let sockets = sockets(process.dir()).map_err(|errno| process.failed("/net/unix", errno))?;
+    let mut jobs = sockets.iter().filter_map(|name| job_of_socket(name.as_bytes()));
+    let first = jobs.next();
+    Ok(first.filter(|first| jobs.all(|job| job == *first)))
 }
 
 /// Bound Unix sockets that a process has open and that are named like those of
 /// slurmstepd (`NODE_JOB.STEP[.HET]`), by file name, sorted. `process` is a handle
-/// of `/proc/PID`; empty if it cannot be read.
+/// of `/proc/PID`.
 ///
 /// It is meant for root's processes in the `slurm` directory of a job with a SLUID,
 /// and only if the title does not contain the job's number, because the socket table
 /// of a node can be large.
-pub(in crate::observe) fn sockets(process: &Dir) -> Vec<Text> {
-    let inodes = inodes(process).unwrap_or_default();
+///
+/// # Errors
+///
+/// Its descriptors or the table cannot be read.
+pub(in crate::observe) fn sockets(process: &Dir) -> Result<Vec<Text>, Errno> {
+    let inodes = inodes(process)?;
     if inodes.is_empty() {
-        return Vec::new();
+        return Ok(Vec::new());
     }
     let mut table = Vec::new();
-    if process.read_into(c"net/unix", &mut table, SOCKETS_LIMIT).is_err() {
-        return Vec::new();
-    }
+    process.read_into(c"net/unix", &mut table, SOCKETS_LIMIT)?;
     let lines = table.split(|byte| *byte == b'\n').filter_map(bound);
     let own = lines.filter(|(inode, name)| inodes.contains(inode) && job_of_socket(name).is_some());
     let mut names: Vec<Text> = own.map(|(_, name)| name.into()).collect();
     names.sort();
     names.dedup();
-    names
+    Ok(names)
 }
 
 /// Inodes of the sockets of a process's descriptors, as `/proc/PID/fd` writes them.
 fn inodes(process: &Dir) -> Result<Vec<u64>, Errno> {
-    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-    let mut listing = Listing::openat(process, c"fd", flags, Mode::empty())?;
-    let names: Vec<_> =
-        listing.iter().take(DESCRIPTORS).flatten().map(|entry| entry.file_name().to_owned()).collect();
-    let links = names.iter().filter_map(|name| readlinkat(&listing, name.as_c_str()).ok());
-    Ok(links
-        .filter_map(|link| link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok())
-        .collect())
+    let (fds, mut inodes, mut seen) = (process.child(c"fd")?, Vec::new(), 0);
+    fds.numbers(c".", |name, _| {
+        // One that was closed since has no link.
+        let link = fds.link(name).map(|link| inode(&link));
+        inodes.extend(link.ok().flatten());
+        seen += 1;
+        seen < DESCRIPTORS
+    })?;
+    Ok(inodes)
+}
+
+/// The inode in a link `socket:[1234]`.
+fn inode(link: &[u8]) -> Option<u64> {
+    std::str::from_utf8(link).ok()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
 }
 
 /// Inode and file name of a socket bound to a path, from a line of `net/unix`
@@ -141,9 +163,9 @@ mod tests {
         let names = ["node_1_77.4294967292", "node_1_77.0.1", "unrelated"];
         let held = names.map(|name| UnixListener::bind(place.join(name)).unwrap());
         let me = Dir::open(Path::new("/proc/self")).unwrap();
-        assert_eq!(sockets(&me), ["node_1_77.0.1".into(), "node_1_77.4294967292".into()]);
+        assert_eq!(sockets(&me).unwrap(), ["node_1_77.0.1".into(), "node_1_77.4294967292".into()]);
         drop(held);
-        assert!(sockets(&me).is_empty());
+        assert!(sockets(&me).unwrap().is_empty());
         std::fs::remove_dir_all(place).unwrap();
     }
 }

@@ -2,11 +2,9 @@
 //! `/proc/PID/cmdline` shows the same, but reading it faults pages in, which can
 //! block for ever.
 
-use super::memory::Memory;
+use super::memory::{self, Memory};
 use crate::observation::Text;
-use crate::observe::procfile::STAT_LIMIT;
-use crate::observe::procfile::parse_stat;
-use crate::sys::dir::Dir;
+use crate::observe::pinned::{NotRead, PinnedProcess};
 
 /// Bytes that are kept.
 const LIMIT: u64 = 256;
@@ -24,17 +22,17 @@ pub(super) fn of_daemon(memory: &mut Memory, arguments: (u64, u64), last: u64) -
     if title.starts_with(STEP_DAEMON) { title.into() } else { Text::default() }
 }
 
-/// The title of the process with this directory.
-pub(in crate::observe) fn of_process(dir: &Dir) -> Text {
-    let mut text = Vec::new();
-    // The order matters: the areas belong to this memory, or the memory is dead.
-    let Ok(mut memory) = Memory::open(dir) else { return Text::default() };
-    if dir.read_piece(c"stat", &mut text, STAT_LIMIT).is_err() {
-        return Text::default();
-    }
-    let Some(stat) = parse_stat(&text) else { return Text::default() };
-    let title = of_daemon(&mut memory, stat.arguments, stat.environment.1);
-    if memory.is_alive() { title } else { Text::default() }
+/// The title of a process; empty if it is no step's daemon, or its memory cannot be read.
+///
+/// # Errors
+///
+/// `stat` cannot be read.
+pub(super) fn of_process(process: &PinnedProcess) -> Result<Text, NotRead> {
+    let title = memory::of_one_program(process, |memory, stat| {
+        let memory = memory.as_mut().ok()?;
+        Some(of_daemon(memory, stat.arguments, stat.environment.1))
+    });
+    Ok(title?.unwrap_or_default())
 }
 
 /// As `get_mm_cmdline` of fs/proc/base.c: the arguments, or, where their last

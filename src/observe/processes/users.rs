@@ -8,18 +8,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read as _};
+use std::io::{self, BufRead, BufReader, Read as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
+
 use crate::observation::{Process, Text, User};
 use crate::observe::options::Options;
+use crate::observe::problems::{Log, errno_of};
 use crate::observe::procfile::is_own;
+use crate::sys::absence::OrAbsent as _;
 use crate::sys::dir::Dir;
 use crate::sys::helper::{Channel, Helper, wait};
+use crate::sys::retry::again;
 use crate::sys::stat::stat_at;
 
-/// Bytes read of `/etc/passwd`: some 100,000 users.
+const PASSWD: &str = "/etc/passwd";
+/// Bytes read of it: some 100,000 users.
 const PASSWD_LIMIT: u64 = 8 << 20;
 /// Users that the name service is asked for; processes of more are rare.
 const ASKED: usize = 256;
@@ -31,49 +37,60 @@ const PART: u32 = 8;
 const NAME: usize = 256;
 
 /// The names of the users who have these processes; those without a name are
-/// left out. Never fails: names are no part of any verdict.
-pub(in crate::observe) fn of(options: &Options, processes: &[Process]) -> Vec<User> {
-    user_names(options, processes.iter().map(|process| process.uid).collect())
+/// left out. Names are no part of any verdict: what cannot be read is a problem, and a
+/// service that does not answer in time is none.
+pub(in crate::observe) fn of(options: &Options, processes: &[Process], log: &mut Log) -> Vec<User> {
+    names(options, processes.iter().map(|process| process.uid).collect(), log)
 }
 
-/// The names of these users; those without a name are left out.
-pub fn user_names(options: &Options, mut wanted: BTreeSet<u32>) -> Vec<User> {
-    if wanted.is_empty() || !is_here(&options.proc) {
+/// The names of these users; those without a name, and those that cannot be looked up,
+/// are left out.
+pub fn user_names(options: &Options, wanted: BTreeSet<u32>) -> Vec<User> {
+    names(options, wanted, &mut Log::new(None))
+}
+
+fn names(options: &Options, mut wanted: BTreeSet<u32>, log: &mut Log) -> Vec<User> {
+    let mut is_here = || log.there("names of users", is_here(&options.proc)) == Some(true);
+    if wanted.is_empty() || !is_here() {
         return Vec::new();
     }
-    let mut names = BTreeMap::new();
-    if let Ok(file) = File::open("/etc/passwd") {
-        names = passwd(BufReader::new(file.take(PASSWD_LIMIT)), &wanted);
-    }
+    let file = again(|| File::open(PASSWD))
+        .and_then(|file| passwd(BufReader::new(file.take(PASSWD_LIMIT)), &wanted));
+    let mut names = log.there(PASSWD, file.map_err(|error| errno_of(&error))).unwrap_or_default();
     wanted.retain(|uid| !names.contains_key(uid));
     let left = options.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()) / PART);
-    names.extend(ask(wanted, left.unwrap_or(PATIENCE).min(PATIENCE), name_service));
+    let asked = ask(wanted, left.unwrap_or(PATIENCE).min(PATIENCE), name_service);
+    names.extend(log.there("names of users", asked).unwrap_or_default());
     names.into_iter().map(|(uid, name)| User { uid, name }).collect()
 }
 
 /// Whether the processes' users are those of the files that gpumap sees. They are
 /// not if gpumap observes the node's processes from inside a container.
-fn is_here(proc: &Path) -> bool {
+fn is_here(proc: &Path) -> Result<bool, Errno> {
     let place = |path: &Path| {
-        let stat = stat_at(&Dir::open(path).ok()?, c"").ok()?;
-        Some((stat.dev, stat.inode))
+        let stat = stat_at(&Dir::open(path)?, c"")?;
+        Ok((stat.dev, stat.inode))
     };
     // Without the right to look at that root, the proc file system alone decides.
-    let first = place(&proc.join("1/root"));
-    is_own(proc) && first.is_none_or(|first| Some(first) == place(Path::new("/")))
+    let first = match place(&proc.join("1/root")) {
+        Err(Errno::EACCES | Errno::EPERM) => None,
+        first => first.or_absent()?,
+    };
+    let is_same = first.map_or(Ok(true), |first| Ok(first == place(Path::new("/"))?));
+    Ok(is_own(proc) && is_same?)
 }
 
 /// The wanted users that a file in the format of passwd(5) names. As for the C
 /// library, the first line about a user counts.
-fn passwd(mut text: impl BufRead, wanted: &BTreeSet<u32>) -> BTreeMap<u32, Text> {
+fn passwd(mut text: impl BufRead, wanted: &BTreeSet<u32>) -> io::Result<BTreeMap<u32, Text>> {
     let (mut names, mut line) = (BTreeMap::new(), Vec::new());
-    while text.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) && names.len() < wanted.len() {
+    while text.read_until(b'\n', &mut line)? > 0 && names.len() < wanted.len() {
         if let Some((uid, name)) = user(&line).filter(|(uid, _)| wanted.contains(uid)) {
             names.entry(uid).or_insert_with(|| name.into());
         }
         line.clear();
     }
-    names
+    Ok(names)
 }
 
 fn user(line: &[u8]) -> Option<(u32, &[u8])> {
@@ -89,18 +106,18 @@ fn ask(
     wanted: BTreeSet<u32>,
     patience: Duration,
     name: impl Fn(u32) -> Option<Vec<u8>>,
-) -> BTreeMap<u32, Text> {
+) -> Result<BTreeMap<u32, Text>, Errno> {
     let wanted: Vec<u32> = wanted.into_iter().take(ASKED).collect();
     let mut names = BTreeMap::new();
     if wanted.is_empty() || cfg!(target_feature = "crt-static") {
-        return names;
+        return Ok(names);
     }
     let end = Instant::now() + patience;
     let work = |channel: &mut Channel| {
         // An empty message means a user without a name.
         wanted.iter().all(|uid| channel.send(&name(*uid).unwrap_or_default()));
     };
-    let Ok(mut helper) = Helper::start(&[], work) else { return names };
+    let mut helper = again(|| Helper::start(&[], work))?;
     let mut asked = wanted.iter();
     while asked.len() > 0 {
         match helper.receive() {
@@ -112,13 +129,15 @@ fn ask(
             Ok(None) if Instant::now() < end => {
                 wait(std::iter::once(&helper), end.saturating_duration_since(Instant::now()));
             }
+            // It is silent, or a module of the service ended it.
             Ok(None) | Err(_) => break,
         }
     }
-    names
+    Ok(names)
 }
 
-/// The name that the C library's name service has for a user.
+/// The name that the C library's name service has for a user. Its errors say as often as
+/// not that there is none (getpwuid_r(3)).
 #[cfg(not(target_feature = "crt-static"))]
 fn name_service(uid: u32) -> Option<Vec<u8>> {
     let user = nix::unistd::User::from_uid(uid.into()).ok()??;
@@ -142,11 +161,11 @@ mod tests {
         let text = b"root:x:0:0::/:/bin/sh\ntoor:x:0:0::/:/bin/sh\n+nis:x:7:7\n:x:8:8\nodd:x:-1:1\n\
                      \xff\xfe:x:9:9\nshort:x\nlast:x:10";
         let wanted: BTreeSet<u32> = (0..11).collect();
-        let names = passwd(&text[..], &wanted);
+        let names = passwd(&text[..], &wanted).unwrap();
         let expected =
             [(0, Text::from(&b"root"[..])), (9, (&b"\xff\xfe"[..]).into()), (10, (&b"last"[..]).into())];
         assert_eq!(names, BTreeMap::from(expected));
-        assert_eq!(passwd(&text[..], &BTreeSet::from([1])), BTreeMap::new());
+        assert_eq!(passwd(&text[..], &BTreeSet::from([1])).unwrap(), BTreeMap::new());
     }
 
     /// Make sure that a name service that never answers costs no more than the time
@@ -163,11 +182,11 @@ mod tests {
             },
         };
         let started = Instant::now();
-        let names = ask((1..7).collect(), Duration::from_secs(2), answer);
+        let names = ask((1..7).collect(), Duration::from_secs(2), answer).unwrap();
         assert!(started.elapsed() < Duration::from_secs(30));
         let expected = [(1, Text::from(&b"alice"[..])), (4, (&b"bob"[..]).into())];
         assert_eq!(names, BTreeMap::from(expected));
         // One that ends it, as a module that crashes would.
-        assert_eq!(ask((1..7).collect(), PATIENCE, |_| panic!("a test")), BTreeMap::new());
+        assert_eq!(ask((1..7).collect(), PATIENCE, |_| panic!("a test")), Ok(BTreeMap::new()));
     }
 }

@@ -113,7 +113,7 @@ impl ProgramCache {
     fn read(&mut self, id: u32, log: &mut Log) -> Program {
         match info(id) {
             Ok(info) => self.add(info, log),
-            Err(error) => missing(id, &why(error, log)),
+            Err(error) => missing(id, &why(id, error, log)),
         }
     }
 }
@@ -127,11 +127,12 @@ fn missing(id: u32, why: &str) -> Program {
     Program { id, xlated: Answer::Missing(why.to_owned()), ..Program::default() }
 }
 
-fn why(error: BpfError, log: &mut Log) -> String {
+fn why(id: u32, error: BpfError, log: &mut Log) -> String {
     if error.is_gone() {
         return "the program was unloaded while it was read".to_owned();
     }
     if !error.is_refused() {
+        log.add(ProblemCode::Unreadable, format!("program {id}"), error.to_string(), "");
         return error.to_string();
     }
     log.no_right("programs by id", refusal(error, &[SysAdmin]), unless_held(&[SysAdmin], "CAP_SYS_ADMIN"));

@@ -11,10 +11,8 @@ use std::collections::BTreeMap;
 use std::os::fd::AsFd as _;
 
 use crate::observation::{Answer, Program};
-use crate::observe::problems::{Log, refusal};
-use crate::observe::rights::unless_held;
+use crate::observe::problems::{Log, links_failed};
 use crate::sys::bpf::{self, BpfError, TracingLink};
-use crate::sys::caps::Capability::SysAdmin;
 
 /// No more links than this are looked at.
 const MAX_LINKS: usize = 1 << 20;
@@ -36,8 +34,8 @@ pub(super) struct Replacements(Result<Vec<Replacement>, String>);
 impl Replacements {
     /// Asks the kernel for all links.
     pub(super) fn now(log: &mut Log) -> Self {
-        let found = list(log).map_err(|error| why(error, log));
-        Self(found.unwrap_or_else(Err))
+        let found = list(log).unwrap_or_else(|error| Err(links_failed(error, log)));
+        Self(found)
     }
 
     /// The programs that replace functions of program `id`.
@@ -79,8 +77,9 @@ fn list(log: &mut Log) -> Result<Result<Vec<Replacement>, String>, BpfError> {
         }
         match bpf::link_by_id(id).and_then(|link| bpf::tracing_link(link.as_fd())) {
             Ok(Some(link)) => found.extend(replacement(link)?),
-            Err(error) if !error.is_gone() => return Err(error),
-            Ok(None) | Err(_) => {}
+            Ok(None) => {}
+            Err(error) if error.is_gone() => {}
+            Err(error) => return Err(error),
         }
         last = id;
     }
@@ -96,13 +95,6 @@ fn replacement(link: TracingLink) -> Result<Option<Replacement>, BpfError> {
     };
     let of = (link.target != 0).then_some(link.target);
     Ok((info.kind == bpf::EXTENSION_PROGRAM).then_some(Replacement { by: link.program, of }))
-}
-
-fn why(error: BpfError, log: &mut Log) -> String {
-    if error.is_refused() {
-        log.no_right("BPF links", refusal(error, &[SysAdmin]), unless_held(&[SysAdmin], "CAP_SYS_ADMIN"));
-    }
-    format!("the kernel's links could not be listed: {error}")
 }
 
 #[cfg(test)]

@@ -3,13 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 use crate::bytecode::Insn;
 use crate::model::ProblemCode;
 use crate::observation::Program;
 use crate::observe::problems::Log;
+use crate::sys::retry::again;
 
 /// `BPF_JMP | BPF_CALL`.
 const CALL: u8 = 0x85;
@@ -61,45 +62,36 @@ fn lookup(proc: &Path, wanted: &BTreeSet<i32>, log: &mut Log) -> BTreeMap<i32, S
         return BTreeMap::new();
     }
     let path = proc.join("kallsyms");
-    let file = match File::open(&path) {
-        Ok(file) => file,
-        Err(error) => {
-            log.add(
-                ProblemCode::Unreadable,
-                path.to_string_lossy(),
-                error.to_string(),
-                "a kernel with CONFIG_KALLSYMS",
-            );
-            return BTreeMap::new();
+    let scanned = again(|| File::open(&path)).and_then(|file| {
+        let mut symbols = BufReader::with_capacity(1 << 16, file.take(LIMIT));
+        scan(&mut symbols, wanted)
+    });
+    match scanned {
+        Ok(Some(names)) => return names,
+        Ok(None) => {
+            let why = "/proc/kallsyms shows no addresses, so helper calls have no names";
+            log.no_right("kernel symbols", why, NEEDS);
         }
-    };
-    let mut symbols = BufReader::with_capacity(1 << 16, file.take(LIMIT));
-    scan(&mut symbols, wanted).unwrap_or_else(|Hidden| {
-        log.no_right(
-            "kernel symbols",
-            "/proc/kallsyms shows no addresses, so helper calls have no names",
-            NEEDS,
-        );
-        BTreeMap::new()
-    })
+        Err(error) => {
+            let needs = "a kernel with CONFIG_KALLSYMS";
+            log.add(ProblemCode::Unreadable, path.to_string_lossy(), error.to_string(), needs);
+        }
+    }
+    BTreeMap::new()
 }
 
-/// The addresses are not shown, or the base is missing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Hidden;
-
 /// Finds the symbols at the wanted distances in one pass. Until the base is
-/// met, every function has to be remembered: one may be a helper before it.
-fn scan(symbols: &mut impl BufRead, wanted: &BTreeSet<i32>) -> Result<BTreeMap<i32, String>, Hidden> {
+/// met, every function has to be remembered: one may be a helper before it. `None` if the
+/// addresses are not shown, or the base is missing.
+fn scan(symbols: &mut impl BufRead, wanted: &BTreeSet<i32>) -> io::Result<Option<BTreeMap<i32, String>>> {
     let mut names = BTreeMap::new();
     let mut earlier: Vec<(u64, Box<str>)> = Vec::new();
     let mut base = None;
     let mut line = Vec::new();
     while names.len() < wanted.len() {
         line.clear();
-        match symbols.take(LINE_LIMIT).read_until(b'\n', &mut line) {
-            Ok(0) | Err(_) => break,
-            Ok(_) => {}
+        if symbols.take(LINE_LIMIT).read_until(b'\n', &mut line)? == 0 {
+            break;
         }
         let Some((address, name)) = function(&line) else { continue };
         match base {
@@ -111,7 +103,7 @@ fn scan(symbols: &mut impl BufRead, wanted: &BTreeSet<i32>) -> Result<BTreeMap<i
             None => earlier.push((address, name.into())),
         }
     }
-    base.map(|_| names).ok_or(Hidden)
+    Ok(base.map(|_| names))
 }
 
 fn note(names: &mut BTreeMap<i32, String>, wanted: &BTreeSet<i32>, base: u64, address: u64, name: &str) {
@@ -147,8 +139,9 @@ ffffffff81000900 T after
 ffffffff81000900 T alias\t[module]
 ";
 
-    fn find(text: &str, wanted: &[i32]) -> Result<Vec<(i32, String)>, Hidden> {
-        scan(&mut text.as_bytes(), &wanted.iter().copied().collect()).map(|names| names.into_iter().collect())
+    fn find(text: &str, wanted: &[i32]) -> Option<Vec<(i32, String)>> {
+        let names = scan(&mut text.as_bytes(), &wanted.iter().copied().collect()).unwrap();
+        names.map(|names| names.into_iter().collect())
     }
 
     /// Make sure that symbols on both sides of the base are found, and that no name
@@ -164,7 +157,7 @@ ffffffff81000900 T alias\t[module]
     #[test]
     fn hidden() {
         let hidden = "0000000000000000 T __bpf_call_base\n0000000000000000 T after\n";
-        assert_eq!(find(hidden, &[0xf0]), Err(Hidden));
-        assert_eq!(find("", &[0xf0]), Err(Hidden));
+        assert_eq!(find(hidden, &[0xf0]), None);
+        assert_eq!(find("", &[0xf0]), None);
     }
 }

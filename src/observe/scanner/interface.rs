@@ -70,6 +70,9 @@ pub struct ProcessSummary {
 pub trait Scanner: std::fmt::Debug + Send {
     /// The way it uses.
     fn engine(&self) -> ScanMethod;
+    /// The processes that may be there and that the last scan could not read, by pid: they
+    /// are not in its list.
+    fn unread(&self) -> &[u32];
     /// Every process in the order of pids, without kernel threads and without
     /// processes that are ending or have ended. A process that comes or goes during
     /// the scan may be in the list or not.

@@ -60,7 +60,6 @@ impl Iterators {
     /// Adds what `/proc` lists and no iterator has shown: processes that have
     /// just begun, and those that a hardened kernel keeps from iterators.
     fn add_unseen(&mut self, found: &mut Vec<ProcessSummary>, seen: &HashSet<u32>) -> Result<(), ScanError> {
-        self.reader.forget();
         let unseen: Vec<u32> = self.reader.pids()?.into_iter().filter(|pid| !seen.contains(pid)).collect();
         found.extend(self.reader.processes(&unseen));
         Ok(())
@@ -72,7 +71,12 @@ impl Scanner for Iterators {
         ScanMethod::Iterators
     }
 
+    fn unread(&self) -> &[u32] {
+        self.reader.unread()
+    }
+
     fn scan(&mut self) -> Result<Vec<ProcessSummary>, ScanError> {
+        self.reader.begin();
         // A tick earlier: a process has its start time before it is there.
         let begun = clock::ticks_since_boot().saturating_sub(1);
         let [tasks, files] = &mut self.buffers;

@@ -20,8 +20,12 @@ impl Scanner for ProcScanner {
         ScanMethod::Proc
     }
 
+    fn unread(&self) -> &[u32] {
+        self.reader.unread()
+    }
+
     fn scan(&mut self) -> Result<Vec<ProcessSummary>, ScanError> {
-        self.reader.forget();
+        self.reader.begin();
         let pids = self.reader.pids()?;
         let mut found = self.reader.processes(&pids);
         // The kernel lists by pid; a fixture directory may not.

@@ -7,23 +7,16 @@ use serde::{Deserialize, Serialize};
 
 use super::interface::ProcessSummary;
 use crate::observation::{Answer, Environment, HeldDevice, Text};
-use crate::observe::living_thread::living_thread;
+use crate::observe::pinned::{NotRead, PinnedProcess};
 use crate::observe::processes::descriptor_tables::DescriptorTables;
 use crate::observe::processes::environment::at_exec;
 use crate::observe::processes::helpers::depth::Depth;
-use crate::observe::processes::memory::Memory;
 use crate::observe::processes::refusals::{ReadKind, Refusals};
-use crate::observe::procfile::STAT_LIMIT;
-use crate::observe::procfile::{Stat, cgroup_line, may_be_cut, parse_stat};
+use crate::observe::procfile::{Stat, may_be_cut};
 use crate::sys::dir::Dir;
 
-/// Bytes read of `cgroup`, some fifteen lines.
-const CGROUP_LIMIT: usize = 256 << 10;
-/// How often an environment is read that does not exist yet.
-const TRIES: usize = 3;
 /// How long the descriptors of one process may take.
 const TIME: Duration = Duration::from_secs(2);
-const NO_ENVIRONMENT: &str = "it executes a program or is ending: it has no environment";
 
 /// What to read of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,39 +46,45 @@ pub(super) struct EntryReader<'a> {
 }
 
 impl EntryReader<'_> {
-    /// Answers a question.
-    pub(super) fn at(&mut self, pid: u32, question: ProcessQuestion, depth: Depth) -> Option<EntryAnswer> {
-        let dir = self.root.child(pid.to_string().as_str()).ok()?;
-        match question {
-            ProcessQuestion::All => self.process(pid, &dir, depth),
+    /// Answers a question; `None` if the process is gone, has ended or is a kernel thread.
+    pub(super) fn at(
+        &mut self,
+        pid: u32,
+        question: ProcessQuestion,
+        depth: Depth,
+    ) -> Result<Option<EntryAnswer>, NotRead> {
+        let answer = PinnedProcess::open(self.root, pid).and_then(|process| match question {
+            ProcessQuestion::All => self.process(&process, depth),
             ProcessQuestion::Environment(start_time) => {
-                let stat = self.stat(&dir)?;
-                let thread = if stat.is_ending { another(&dir)?.1 } else { dir };
-                let (starts, at_exec) = self.environment(&thread, depth)?;
-                (stat.start_time == start_time).then_some(EntryAnswer::Environment(starts, at_exec))
+                let stat = process.stat()?;
+                let other = if stat.is_ending() { Some(another(&process)?) } else { None };
+                let (now, at_exec) = self.environment(other.as_ref().unwrap_or(&process), depth)?;
+                let found = EntryAnswer::Environment(now.starts, at_exec);
+                Ok((stat.start_time == start_time).then_some(found))
             }
+        });
+        match answer {
+            Err(NotRead::Gone) => Ok(None),
+            answer => answer,
         }
     }
 
-    /// One process; `None` if it is gone, has ended or is a kernel thread.
-    fn process(&mut self, pid: u32, dir: &Dir, depth: Depth) -> Option<EntryAnswer> {
-        let uid = dir.stat().ok()?.uid;
-        let stat = self.stat(dir).filter(|stat| !stat.is_kernel_thread)?;
-        let living = if stat.is_ending { Some(another(dir)?) } else { None };
-        let (first, thread) = living.as_ref().map_or((pid, dir), |(tid, thread)| (*tid, thread));
-        let (program, at_exec) = self.environment(thread, depth)?;
-        let cgroup = self.cgroup(thread);
-        let tables = DescriptorTables {
-            process: dir,
-            first: (thread, first),
-            several: stat.threads > 1,
-            is_own: self.is_own,
-        };
+    fn process(&mut self, process: &PinnedProcess, depth: Depth) -> Result<Option<EntryAnswer>, NotRead> {
+        let (uid, stat) = (process.uid()?, process.stat()?);
+        if stat.is_kernel_thread() {
+            return Ok(None);
+        }
+        let other = if stat.is_ending() { Some(another(process)?) } else { None };
+        let thread = other.as_ref().unwrap_or(process);
+        let (Stat { starts: program, .. }, at_exec) = self.environment(thread, depth)?;
+        let cgroup = cgroup(thread)?;
+        let several = stat.threads > 1;
+        let tables = DescriptorTables { process: process.dir(), first: thread, several, is_own: self.is_own };
         let (devices, devices_cut) = match depth.refusal().filter(|_| depth == Depth::Minimal) {
             Some(why) => (Answer::Missing(why.to_owned()), None),
             None => self.devices(tables),
         };
-        let (start_time, comm) = (stat.start_time, stat.comm);
+        let (pid, start_time, comm) = (process.pid(), stat.start_time, stat.comm);
         let process = ProcessSummary {
             pid,
             start_time,
@@ -97,7 +96,7 @@ impl EntryReader<'_> {
             devices,
             devices_cut,
         };
-        Some(EntryAnswer::Process(process, cgroup))
+        Ok(Some(EntryAnswer::Process(process, cgroup)))
     }
 
     /// The devices in the descriptor tables, and why they may not be all.
@@ -111,69 +110,28 @@ impl EntryReader<'_> {
         }
     }
 
-    /// The environment, and where code and stack of the same program begin. An
-    /// environment without an end does not exist yet, though it reads as empty.
-    fn environment(&mut self, thread: &Dir, depth: Depth) -> Option<((u64, u64), Answer<Environment>)> {
-        let mut starts = (0, 0);
-        for _ in 0..TRIES {
-            // In this order: what `stat` says is of the memory, or that is dead.
-            let mut memory = match depth {
-                Depth::Full => Memory::open(thread),
-                Depth::WithoutMemory | Depth::Minimal => Err(Errno::EAGAIN),
-            };
-            let stat = self.stat(thread)?;
-            starts = stat.starts;
-            if let Some(why) = depth.refusal() {
-                return Some((starts, Answer::Missing(why.to_owned())));
-            }
-            let found = at_exec::read(&mut memory, stat.environment, &mut self.text, &self.refusals);
-            let is_empty = found.known().is_some_and(|one| *one == Environment::default());
-            let is_alive = memory.map_or(true, |memory| memory.is_alive());
-            if is_alive && (!is_empty || stat.environment.1 != 0) {
-                return Some((starts, found));
-            }
-        }
-        Some((starts, Answer::Missing(NO_ENVIRONMENT.to_owned())))
-    }
-
-    fn stat(&mut self, dir: &Dir) -> Option<Known> {
-        dir.read_piece(c"stat", &mut self.text, STAT_LIMIT).ok()?;
-        parse_stat(&self.text).as_ref().map(Known::from)
-    }
-
-    fn cgroup(&mut self, dir: &Dir) -> Option<Text> {
-        dir.read_piece(c"cgroup", &mut self.text, CGROUP_LIMIT).ok()?;
-        // One that may be cut can name another cgroup, which somebody made to be found.
-        cgroup_line(&self.text, None).filter(|line| !may_be_cut(line)).map(Text::from)
+    /// The environment, and what `stat` says of the same program.
+    fn environment(
+        &mut self,
+        thread: &PinnedProcess,
+        depth: Depth,
+    ) -> Result<(Stat, Answer<Environment>), NotRead> {
+        at_exec::of(thread, depth, &mut self.text, &self.refusals)
     }
 }
 
-/// A thread that is not ending, of a process whose main thread is.
-fn another(dir: &Dir) -> Option<(u32, Dir)> {
-    living_thread(dir, |stat| !stat.is_ending())
-}
-
-/// Facts from `stat`.
-struct Known {
-    start_time: u64,
-    threads: u32,
-    comm: Text,
-    starts: (u64, u64),
-    environment: (u64, u64),
-    is_kernel_thread: bool,
-    is_ending: bool,
-}
-
-impl From<&Stat<'_>> for Known {
-    fn from(stat: &Stat<'_>) -> Self {
-        Self {
-            start_time: stat.start_time,
-            threads: stat.threads,
-            comm: stat.comm.into(),
-            starts: stat.starts,
-            environment: stat.environment,
-            is_kernel_thread: stat.is_kernel_thread(),
-            is_ending: stat.is_ending(),
-        }
+/// The path of its cgroup. One that may be cut can name another cgroup, which somebody made
+/// to be found.
+fn cgroup(thread: &PinnedProcess) -> Result<Option<Text>, NotRead> {
+    match thread.cgroups() {
+        Ok(lines) => Ok(lines.unified().filter(|line| !may_be_cut(line)).map(Text::from)),
+        Err(NotRead::Failed(_, Errno::ENAMETOOLONG)) => Ok(None),
+        Err(why) => Err(why),
     }
+}
+
+/// A thread that is not ending, of a process whose main thread is; without one the process
+/// is gone.
+fn another(process: &PinnedProcess) -> Result<PinnedProcess, NotRead> {
+    process.living_thread(|stat| !stat.is_ending())?.ok_or(NotRead::Gone)
 }

@@ -29,8 +29,13 @@ pub(super) struct HelperReader {
     hierarchy: Option<Hierarchy>,
     /// Ids of cgroups by their lines in `/proc/PID/cgroup`, for one scan.
     cgroups: HashMap<Text, Option<u64>>,
-    pool: HelperPool<'static, ProcessQuestion, Option<EntryAnswer>>,
+    pool: HelperPool<'static, ProcessQuestion, Reply>,
+    /// Processes of this scan that may be there and could not be read, by pid.
+    unread: Vec<u32>,
 }
+
+/// An answer; `None` if the process is gone; an error if it cannot be read.
+type Reply = Result<Option<EntryAnswer>, ()>;
 
 /// An environment, and where code and stack of its program begin.
 pub(super) type Executed = ((u64, u64), Answer<Environment>);
@@ -43,14 +48,11 @@ impl HelperReader {
         // Without cgroup2 there are no ids that mean anything.
         let hierarchy = Hierarchy::find(options).ok().filter(|hierarchy| !hierarchy.is_legacy());
         let is_own = is_own(&options.proc);
-        let pool = HelperPool::new(
-            theirs,
-            move |root, requests: Requests<'_, ProcessQuestion, Option<EntryAnswer>>| {
-                let mut look = EntryReader { root, is_own, refusals: Refusals::default(), text: Vec::new() };
-                requests.answer(|pid, question, depth| look.at(pid, question, depth));
-            },
-        );
-        Ok(Self { proc, root, is_own, hierarchy, cgroups: HashMap::new(), pool })
+        let pool = HelperPool::new(theirs, move |root, requests: Requests<'_, ProcessQuestion, Reply>| {
+            let mut look = EntryReader { root, is_own, refusals: Refusals::default(), text: Vec::new() };
+            requests.answer(|pid, question, depth| look.at(pid, question, depth).map_err(drop));
+        });
+        Ok(Self { proc, root, is_own, hierarchy, cgroups: HashMap::new(), pool, unread: Vec::new() })
     }
 
     /// Whether there is a cgroup2 hierarchy.
@@ -58,9 +60,15 @@ impl HelperReader {
         self.hierarchy.is_some()
     }
 
-    /// Forgets the cgroups, because their names may have been reused.
-    pub(super) fn forget(&mut self) {
+    /// Begins a scan: forgets the cgroups, because their names may have been reused.
+    pub(super) fn begin(&mut self) {
         self.cgroups.clear();
+        self.unread.clear();
+    }
+
+    /// The processes of this scan that may be there and could not be read, by pid.
+    pub(super) fn unread(&self) -> &[u32] {
+        &self.unread
     }
 
     /// All pids.
@@ -85,11 +93,14 @@ impl HelperReader {
     pub(super) fn processes(&mut self, pids: &[u32]) -> Vec<ProcessSummary> {
         let questions: Vec<_> = pids.iter().map(|pid| (*pid, ProcessQuestion::All)).collect();
         let (mut all, mut lines) = (Vec::new(), Vec::new());
-        self.pool.ask(&questions, None, |_, found| {
-            if let Some(EntryAnswer::Process(process, line)) = found.flatten() {
+        let unread = &mut self.unread;
+        self.pool.ask(&questions, None, |index, found| match found {
+            Some(Ok(Some(EntryAnswer::Process(process, line)))) => {
                 all.push(process);
                 lines.push(line);
             }
+            Some(Ok(_)) => {}
+            Some(Err(())) | None => unread.extend(pids.get(index)),
         });
         for (process, line) in all.iter_mut().zip(lines) {
             process.cgroup = line.and_then(|line| self.cgroup(line));
@@ -105,10 +116,13 @@ impl HelperReader {
         let question = |(pid, start_time): &(u32, u64)| (*pid, ProcessQuestion::Environment(*start_time));
         let questions: Vec<_> = processes.iter().map(question).collect();
         let mut all = HashMap::new();
-        self.pool.ask(&questions, None, |index, found| {
-            if let Some(EntryAnswer::Environment(starts, at_exec)) = found.flatten() {
+        let unread = &mut self.unread;
+        self.pool.ask(&questions, None, |index, found| match found {
+            Some(Ok(Some(EntryAnswer::Environment(starts, at_exec)))) => {
                 all.insert(index, (starts, at_exec));
             }
+            Some(Ok(_)) => {}
+            Some(Err(())) | None => unread.extend(processes.get(index).map(|(pid, _)| *pid)),
         });
         all
     }

@@ -1,12 +1,15 @@
 //! What the kernel says of itself: settings, types, symbols, its clock.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
 use crate::observation::Answer;
+use crate::observe::problems::errno_of;
+use crate::sys::absence::is_absence;
 use crate::sys::clock;
+use crate::sys::retry::again;
 
 /// Settings below `/proc/sys` on which what gpumap can see depends.
 const SYSCTLS: [&str; 6] = [
@@ -30,9 +33,8 @@ const FILES: [&str; 8] = [
 ];
 /// Where aya and libbpf look for the types of the kernel.
 const BTF: &str = "/sys/kernel/btf/vmlinux";
-/// Bytes of a setting, of the mount table, of a line of symbols.
+/// Bytes of a setting, of the first lines of symbols.
 const SETTING_LIMIT: u64 = 4096;
-const MOUNTS_LIMIT: u64 = 64 << 20;
 const SYMBOLS_LIMIT: u64 = 4096;
 
 /// The settings by path, as on a node whose proc is at `/proc`.
@@ -44,11 +46,13 @@ pub(super) fn settings(proc: &Path) -> BTreeMap<String, Answer<String>> {
 
 /// The text of a small file; `None` where there is none.
 fn setting(path: &Path) -> Option<Answer<String>> {
-    let mut text = String::new();
-    let read = File::open(path).and_then(|file| file.take(SETTING_LIMIT).read_to_string(&mut text));
+    let read = again(|| {
+        let mut text = String::new();
+        File::open(path)?.take(SETTING_LIMIT).read_to_string(&mut text).map(|_| text)
+    });
     match read {
-        Ok(_) => Some(Answer::Known(text.trim().to_owned())),
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => None,
+        Ok(text) => Some(Answer::Known(text.trim().to_owned())),
+        Err(error) if is_absence(errno_of(&error)) => None,
         Err(error) => Some(Answer::Missing(error.to_string())),
     }
 }
@@ -64,7 +68,7 @@ pub(super) fn btf() -> Answer<u64> {
 
 /// The size of a file that begins with `BTF_MAGIC` (`linux/btf.h`); `None` for another.
 fn described(path: &Path) -> std::io::Result<Option<u64>> {
-    let mut file = File::open(path)?;
+    let mut file = again(|| File::open(path))?;
     let (mut magic, size) = ([0; 2], file.metadata()?.len());
     match file.read_exact(&mut magic) {
         Ok(()) => Ok((u16::from_ne_bytes(magic) == 0xEB9F).then_some(size)),
@@ -76,12 +80,15 @@ fn described(path: &Path) -> std::io::Result<Option<u64>> {
 /// Whether the first symbols of the kernel have addresses other than 0.
 pub(super) fn symbols(proc: &Path) -> Answer<bool> {
     let path = proc.join("kallsyms");
-    let file = match File::open(&path) {
+    let file = match again(|| File::open(&path)) {
         Ok(file) => file,
         Err(error) => return Answer::Missing(format!("{}: {error}", path.display())),
     };
-    let lines = BufReader::new(file.take(SYMBOLS_LIMIT)).split(b'\n').map_while(Result::ok);
-    let lines: Vec<Vec<u8>> = lines.take(16).collect();
+    let lines = BufReader::new(file.take(SYMBOLS_LIMIT)).split(b'\n').take(16);
+    let lines: Vec<Vec<u8>> = match lines.collect() {
+        Ok(lines) => lines,
+        Err(error) => return Answer::Missing(format!("{}: {error}", path.display())),
+    };
     if lines.is_empty() {
         return Answer::Missing(format!("{} is empty", path.display()));
     }
@@ -93,33 +100,6 @@ fn is_not_zero(word: &[u8]) -> bool {
     word.iter().any(|digit| *digit != b'0')
 }
 
-/// The `hidepid` option with which `/proc` is mounted, unless it is off, and whether
-/// gpumap is in the group that it does not concern.
-pub(super) fn hidepid(proc: &Path) -> Option<(String, bool)> {
-    let mut table = String::new();
-    File::open(proc.join("self/mounts")).ok()?.take(MOUNTS_LIMIT).read_to_string(&mut table).ok()?;
-    let real = fs::canonicalize(proc).unwrap_or_else(|_| proc.to_owned());
-    let (value, group) = hidden_processes(&table, &real)?;
-    let groups = nix::unistd::getgroups().unwrap_or_default();
-    let is_in = |group: u32| {
-        nix::unistd::getegid().as_raw() == group || groups.iter().any(|one| one.as_raw() == group)
-    };
-    // It concerns everybody who may not trace a process (`fs/proc/base.c`).
-    let concerns_all = matches!(value.as_str(), "4" | "ptraceable");
-    Some((value, !concerns_all && is_in(group)))
-}
-
-/// The option and its group of a mount table (proc_pid_mounts(5)). A later line hides an
-/// earlier one.
-fn hidden_processes(table: &str, proc: &Path) -> Option<(String, u32)> {
-    let mut lines = table.lines().rev().map(|line| line.split(' ').collect::<Vec<_>>());
-    let line = lines.find(|fields| fields.get(1).is_some_and(|point| Path::new(point) == proc))?;
-    let option = |name: &str| line.get(3)?.split(',').find_map(|option| option.strip_prefix(name));
-    let value = option("hidepid=")?;
-    let group = option("gid=").and_then(|gid| gid.parse().ok()).unwrap_or(0);
-    (!matches!(value, "0" | "off")).then(|| (value.to_owned(), group))
-}
-
 /// Whether the clock is synchronised.
 pub(super) fn clock() -> Answer<bool> {
     clock::is_synchronized().map_or_else(|errno| Answer::Missing(errno.desc().to_owned()), Answer::Known)
@@ -128,19 +108,6 @@ pub(super) fn clock() -> Answer<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Make sure that the option of the right mount is reported, and not one that is
-    /// off.
-    #[test]
-    fn hidden() {
-        let table = "proc /other proc rw,hidepid=2 0 0\nproc /proc proc rw,hidepid=invisible 0 0\n";
-        assert_eq!(hidden_processes(table, Path::new("/proc")), Some(("invisible".to_owned(), 0)));
-        let group = "proc /proc proc rw,gid=7,hidepid=1 0 0\n";
-        assert_eq!(hidden_processes(group, Path::new("/proc")), Some(("1".to_owned(), 7)));
-        let later = format!("{table}proc /proc proc rw,hidepid=0 0 0\n");
-        assert_eq!(hidden_processes(&later, Path::new("/proc")), None);
-        assert_eq!(hidden_processes("x", Path::new("/proc")), None);
-    }
 
     /// Make sure that a file which hides the kernel's description is not taken for it.
     #[test]

@@ -13,20 +13,23 @@ mod software;
 mod trials;
 
 use crate::observation::Setup;
+use crate::observe::hidepid::hidepid;
 use crate::observe::options::Options;
 
 /// Collects the setup of the node. Slurm's files are read below `gpu_root`, like the
 /// GPUs. What `watch` needs of the kernel is not asked here.
 pub fn setup(options: &Options) -> Setup {
     let (settings, btf) = (kernel::settings(&options.proc), kernel::btf());
-    let hidepid = kernel::hidepid(&options.proc);
+    let hidepid = hidepid(&options.proc);
     let mut setup = Setup {
-        rights: own::rights(),
+        rights: own::rights(&options.proc),
         settings,
         btf,
         symbols: kernel::symbols(&options.proc),
-        hidepid_exempt: hidepid.as_ref().is_some_and(|(_, exempt)| *exempt),
-        hidepid: hidepid.map(|(value, _)| value),
+        hidepid_exempt: matches!(hidepid, Ok(Some((_, true)))),
+        hidepid_unknown: hidepid.as_ref().err().map(|errno| errno.desc().to_owned()),
+        // Why it is not known is told above.
+        hidepid: hidepid.ok().flatten().map(|(value, _)| value),
         slurm: slurm_files::collect(&options.gpu_root, &options.proc),
         software: software::running(&options.proc),
         clock_synchronized: kernel::clock(),

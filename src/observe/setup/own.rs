@@ -5,11 +5,12 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use nix::sys::stat::stat;
 use nix::unistd::{AccessFlags, access};
 
 use crate::observation::{Answer, OwnFile, Rights};
+use crate::observe::view;
 use crate::sys::caps::{Capabilities, Capability};
+use crate::sys::retry::again;
 
 /// The capabilities that gpumap has a use for.
 const USED: [Capability; 8] = [
@@ -22,30 +23,26 @@ const USED: [Capability; 8] = [
     Capability::Perfmon,
     Capability::CheckpointRestore,
 ];
-/// Inode numbers of the node's own namespaces, `PROC_*_INIT_INO` of
-/// `linux/proc_ns.h`.
-const NAMESPACES: [(&str, u64); 3] = [("user", 0xEFFF_FFFD), ("cgroup", 0xEFFF_FFFB), ("pid", 0xEFFF_FFFC)];
-
 /// What this process may do.
-pub(super) fn rights() -> Rights {
+pub(super) fn rights(proc: &Path) -> Rights {
     let held = Capabilities::effective();
     let names =
         |held: Capabilities| USED.iter().filter(|one| held.has(**one)).map(ToString::to_string).collect();
-    let foreign = NAMESPACES.iter().filter(|(name, inode)| is_other(name, *inode));
+    let (foreign, unknown) = match view::foreign_namespaces(proc) {
+        Ok(foreign) => (foreign, None),
+        Err((name, errno)) => (Vec::new(), Some(format!("{name}: {}", errno.desc()))),
+    };
     Rights {
         uid: nix::unistd::geteuid().as_raw(),
         capabilities: held.map(names).map_or_else(
             || Answer::Missing("/proc/thread-self/status cannot be read".to_owned()),
             Answer::Known,
         ),
-        foreign_namespaces: foreign.map(|(name, _)| (*name).to_owned()).collect(),
-        seccomp: has_filter(&fs::read_to_string("/proc/self/status").unwrap_or_default()),
+        foreign_namespaces: foreign.into_iter().map(str::to_owned).collect(),
+        namespaces_unknown: unknown,
+        // Without the file the capabilities are not known, which is told.
+        seccomp: has_filter(&again(|| fs::read_to_string("/proc/self/status")).unwrap_or_default()),
     }
-}
-
-/// Whether this process is in another namespace of this kind than the node's.
-fn is_other(name: &str, inode: u64) -> bool {
-    stat(format!("/proc/self/ns/{name}").as_str()).is_ok_and(|space| space.st_ino != inode)
 }
 
 /// Whether a status says that system calls are filtered (`SECCOMP_MODE_FILTER`).
@@ -69,12 +66,16 @@ pub(super) fn file() -> Answer<OwnFile> {
     find().map_or_else(|error: std::io::Error| Answer::Missing(error.to_string()), Answer::Known)
 }
 
-/// The nearest directory above the file that others may change entries of. In one with
+/// The nearest directory above the file that others may change entries of, or that cannot be
+/// looked at. In one with
 /// the sticky bit they may change their own alone.
 fn open_directory(file: &Path) -> Option<String> {
-    let mut uid_below = fs::symlink_metadata(file).ok()?.uid();
+    let look = |path: &Path| again(|| fs::symlink_metadata(path));
+    let unknown = |path: &Path| Some(format!("{} (which cannot be looked at)", path.display()));
+    let Ok(own) = look(file).map(|found| found.uid()) else { return unknown(file) };
+    let mut uid_below = own;
     for directory in file.ancestors().skip(1) {
-        let found = fs::symlink_metadata(directory).ok()?;
+        let Ok(found) = look(directory) else { return unknown(directory) };
         let is_ours = |uid: u32| uid == 0 || uid == nix::unistd::geteuid().as_raw();
         let by_group = found.mode() & 0o020 != 0 && found.gid() != 0;
         let by_others = by_group || found.mode() & 0o002 != 0;
@@ -92,7 +93,9 @@ fn path_finds(own: &fs::Metadata) -> Option<String> {
     let path = std::env::var_os("PATH")?;
     let found = std::env::split_paths(&path).find_map(|directory| {
         let file = directory.join("gpumap");
+        // The shell finds no file there that it may not look at either.
         let metadata = fs::metadata(&file).ok()?;
+        // As the shell does.
         (metadata.is_file() && access(&file, AccessFlags::X_OK).is_ok()).then_some((file, metadata))
     });
     let is_other = |found: &fs::Metadata| (found.dev(), found.ino()) != (own.dev(), own.ino());

@@ -3,11 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use nix::errno::Errno;
-
 use super::{slurm_lines, slurm_plugins};
 use crate::observation::{Answer, SlurmFile, SlurmSetup};
-use crate::observe::slurm_config::{below, directories, read};
+use crate::observe::slurm_config::{below, directories, is_none, read};
 
 /// Keys that are kept of each file, in lower case.
 const SLURM_CONF: &[&str] = &["clustername", "taskplugin", "grestypes", "plugindir"];
@@ -39,7 +37,7 @@ fn file(root: &Path, directories: &[PathBuf], name: &str, keys: &[&str]) -> Opti
     directories.iter().find_map(|directory| {
         let place = directory.join(name);
         let values = match read(&below(root, &place)) {
-            Err(Errno::ENOENT | Errno::ENOTDIR) => return None,
+            Err(errno) if is_none(errno) => return None,
             Err(errno) => Answer::Missing(errno.desc().to_owned()),
             Ok(bytes) => Answer::Known(Reader { root, keys, left: INCLUDED }.values(&place, &bytes)),
         };
@@ -82,6 +80,7 @@ impl Reader<'_> {
         let place = place.with_file_name(name);
         match read(&below(self.root, &place)) {
             Ok(bytes) => self.values(&place, &bytes),
+            // Whatever the reason, Slurm's own words of it are not known.
             Err(_) => unread(),
         }
     }

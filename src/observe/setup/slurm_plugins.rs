@@ -16,7 +16,11 @@ use nix::errno::Errno;
 
 use crate::elf::{ElfFile, SymbolKind};
 use crate::observation::{Answer, SlurmPlugins};
+use crate::observe::problems::errno_of;
+use crate::observe::slurm_config::is_none;
+use crate::sys::absence::is_absence;
 use crate::sys::dir::{Dir, open_readable};
+use crate::sys::retry::again;
 
 /// Where packages and `make install` put plugins, below `/usr`, `/usr/local` and
 /// `/opt/slurm`.
@@ -36,17 +40,29 @@ pub(super) fn collect(root: &Path, proc: &Path, plugin_dir: Option<&str>) -> Vec
         None => usual(daemon(proc)),
     };
     let mut seen = BTreeSet::new();
-    let Ok(root) = root.canonicalize() else { return Vec::new() };
     let below = |path: &Path| root.join(path.strip_prefix("/").unwrap_or(path));
     let found = directories.into_iter().take(DIRECTORIES).filter_map(|directory| {
+        let named = directory.to_string_lossy().into_owned();
         // On many nodes `/usr/lib64` is a link. One that leads out of the root leads to
         // another node's files.
-        let real = below(&directory).canonicalize().ok()?;
-        (real.starts_with(&root) && seen.insert(real.clone())).then_some(())?;
-        let directory = directory.to_string_lossy().into_owned();
-        version(&real).map(|version| SlurmPlugins { directory, version })
+        let real = real(root).and_then(|root| Ok((real(&below(&directory))?, root)));
+        match real.map(|(real, root)| (real.starts_with(root), real)) {
+            Ok((is_inside, real)) => {
+                (is_inside && seen.insert(real.clone())).then_some(())?;
+                version(&real).map(|version| SlurmPlugins { directory: named, version })
+            }
+            Err(errno) if is_none(errno) => None,
+            Err(errno) => {
+                let version = Answer::Missing(errno.desc().to_owned());
+                Some(SlurmPlugins { directory: named, version })
+            }
+        }
     });
     found.collect()
+}
+
+fn real(path: &Path) -> Result<PathBuf, Errno> {
+    again(|| path.canonicalize()).map_err(|error| errno_of(&error))
 }
 
 /// The directories below the prefix of a daemon and the usual prefixes.
@@ -58,21 +74,28 @@ fn usual(daemon: Option<PathBuf>) -> Vec<PathBuf> {
     prefixes.flat_map(|prefix| inside.iter().map(move |path| prefix.join(path))).collect()
 }
 
-/// The file of a slurmd that runs as root, such as `/opt/slurm/sbin/slurmd`.
+/// The file of a slurmd that runs as root, such as `/opt/slurm/sbin/slurmd`: a hint where
+/// to look besides. Without one, or where it cannot be seen, the usual places are left.
 fn daemon(proc: &Path) -> Option<PathBuf> {
+    // A hint that is missing leaves the usual places.
     let proc = Dir::open(proc).ok()?;
     let (mut comm, mut found) = (Vec::new(), None);
     let is_slurmd = |process: &Dir, comm: &mut Vec<u8>| {
+        // The same.
         process.read_into(c"comm", comm, COMM).is_ok()
             && comm.trim_ascii_end() == b"slurmd"
+            // The same.
             && process.stat().is_ok_and(|stat| stat.uid == 0)
     };
     let listed = proc.numbers(c".", |name, _| {
+        // The same.
         let process = proc.child(name).ok().filter(|process| is_slurmd(process, &mut comm));
+        // The same.
         let file = process.and_then(|process| process.link(c"exe").ok());
         found = file.map(|path| PathBuf::from(OsString::from_vec(path)));
         found.is_none()
     });
+    // The same.
     listed.ok().and(found)
 }
 
@@ -81,7 +104,7 @@ fn version(directory: &Path) -> Option<Answer<String>> {
     let mut found = BTreeSet::new();
     for name in NAMES {
         match open_readable(&directory.join(name)) {
-            Err(Errno::ENOENT) => {}
+            Err(errno) if is_absence(errno) => {}
             Err(errno) => return Some(Answer::Missing(format!("{name}: {}", errno.desc()))),
             Ok(file) => match number(&file) {
                 Ok(number) => drop(found.insert(number)),

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::observation::Answer;
+use crate::sys::absence::OrAbsent as _;
 use crate::sys::dir::Dir;
 
 /// Names as the kernel keeps them, cut to 15 bytes (`TASK_COMM_LEN` with its NUL).
@@ -24,15 +25,20 @@ const LIMIT: usize = 64;
 pub(super) fn running(proc: &Path) -> Answer<Vec<String>> {
     let listed = Dir::open(proc).and_then(|dir| {
         let mut found: BTreeSet<&str> = BTreeSet::new();
-        let mut text = Vec::new();
+        let (mut text, mut unread) = (Vec::new(), None);
         dir.numbers(c".", |name, _| {
-            if dir.child(name).and_then(|process| process.read_into(c"comm", &mut text, LIMIT)).is_ok() {
-                let comm = text.trim_ascii_end();
-                found.extend(KNOWN.iter().filter(|known| known.as_bytes() == comm));
+            let read = dir.child(name).and_then(|process| process.read_into(c"comm", &mut text, LIMIT));
+            match read.or_absent() {
+                Ok(Some(())) => {
+                    let comm = text.trim_ascii_end();
+                    found.extend(KNOWN.iter().filter(|known| known.as_bytes() == comm));
+                }
+                Ok(None) => {}
+                Err(errno) => unread = Some(errno),
             }
             true
         })?;
-        Ok(found)
+        unread.map_or(Ok(found), Err)
     });
     match listed {
         Ok(found) => Answer::Known(found.into_iter().map(|name| (*name).to_owned()).collect()),

@@ -43,6 +43,7 @@ fn lists(options: &Options) -> Trial {
         Walk::load(&hierarchy.handle, ROOM).map_err(|error| error.to_string())
     };
     let asks = || {
+        // Why not is told with the mounts.
         Hierarchy::find(options).is_ok_and(|hierarchy| cgroup_mounts::queries(&hierarchy).known().is_some())
     };
     let instead = if asks() { Some("queries") } else { None };

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 
+use crate::sys::absence::OrAbsent as _;
 use crate::sys::dir::{Dir, read_all};
 use crate::sys::stat::{FileKind, stat_at};
 use crate::unit::device_lines;
@@ -40,17 +41,14 @@ impl UnitFiles {
     /// removed since it was listed is ignored.
     fn read(&mut self, path: &Path, section: &'static str) -> Lines {
         let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else { return Err(Errno::EINVAL) };
-        let name = CString::new(name.as_bytes()).map_err(|_| Errno::EINVAL)?;
-        let dir = match Dir::open(dir) {
-            Err(Errno::ENOENT) => return Ok(Some(String::new())),
-            dir => dir?,
-        };
-        match stat_at(&dir, &name) {
-            Err(Errno::ENOENT) => return Ok(Some(String::new())),
-            stat if is_mask(stat?) => return Ok(None),
-            _ => {}
+        let name = CString::new(name.as_bytes()).or(Err(Errno::EINVAL))?;
+        let Some(dir) = Dir::open(dir).or_absent()? else { return Ok(Some(String::new())) };
+        match stat_at(&dir, &name).or_absent()? {
+            None => return Ok(Some(String::new())),
+            Some(stat) if is_mask(stat) => return Ok(None),
+            Some(_) => {}
         }
-        let (file, _) = dir.open_regular(&name)?;
+        let Some((file, _)) = dir.open_regular(&name).or_absent()? else { return Ok(Some(String::new())) };
         read_all(&file, &mut self.buffer, FILE_LIMIT)?;
         Ok(Some(device_lines(&self.buffer, section)))
     }

@@ -20,6 +20,7 @@ use super::options::Options;
 use super::problems::Log;
 use crate::model::{CgroupPath, DeviceType, ProblemCode};
 use crate::observation::{Answer, Attached, ConfigFile, DeviceNumber, NamedNode, Text, Unit};
+use crate::sys::absence::is_absence;
 use crate::sys::dir::Dir;
 use crate::sys::stat::{FileKind, stat_at};
 use crate::unit::{Settings, UnitKind, of_cgroup};
@@ -35,12 +36,18 @@ const PATH_LIMIT: usize = 256;
 /// devices, or that have a device program attached at or below their cgroup. Empty
 /// if systemd does not run, sd_booted(3).
 pub(super) fn collect(options: &Options, seen: &[VisitedCgroup], log: &mut Log) -> Vec<Unit> {
-    if !options.unit_root.join("run/systemd/system").is_dir() {
-        return Vec::new();
+    let running = options.unit_root.join("run/systemd/system");
+    match Dir::open(&running) {
+        Ok(_) => {}
+        // Something else than a directory is there: systemd made none.
+        Err(Errno::ENOTDIR) => return Vec::new(),
+        Err(errno) if is_absence(errno) => return Vec::new(),
+        // It may run.
+        Err(errno) => log.failed(running.to_string_lossy(), errno),
     }
     let mut collector = Collector {
         root: &options.unit_root,
-        search: Search::new(&options.unit_root),
+        search: Search::new(&options.unit_root, log),
         reader: UnitFiles::default(),
     };
     let with_programs = with_programs(seen);
@@ -50,7 +57,7 @@ pub(super) fn collect(options: &Options, seen: &[VisitedCgroup], log: &mut Log) 
         if log.out_of_time("reading unit files") {
             break;
         }
-        let unit = collector.unit(name, &cgroup.path);
+        let unit = collector.unit(name, &cgroup.path, log);
         let is_kept = with_programs.contains(cgroup.path.as_bytes()) || decides(&unit);
         units.extend(is_kept.then_some(unit));
         if units.len() == UNIT_LIMIT {
@@ -93,16 +100,17 @@ struct Collector<'a> {
 }
 
 impl Collector<'_> {
-    fn unit(&mut self, name: &str, cgroup: &Text) -> Unit {
+    fn unit(&mut self, name: &str, cgroup: &Text, log: &mut Log) -> Unit {
         let fragment = self.search.fragment(name);
         let mut unit = Unit {
             name: name.into(),
             cgroup: cgroup.clone(),
             fragment: fragment.as_deref().map(|path| self.shown(path)),
+            unread: self.search.unread().to_vec(),
             ..Unit::default()
         };
         let section = UnitKind::of(name).map(UnitKind::section).unwrap_or_default();
-        let drop_ins = self.search.drop_ins(name);
+        let drop_ins = self.search.drop_ins(name, log, &mut unit.unread);
         for (path, is_fragment) in
             fragment.iter().map(|path| (path, true)).chain(drop_ins.iter().map(|path| (path, false)))
         {
@@ -110,14 +118,18 @@ impl Collector<'_> {
             match self.reader.lines(path, section) {
                 Ok(Some(text)) if text.is_empty() => {}
                 Ok(Some(text)) => {
-                    let changed = names_devices(text.as_bytes()).then(|| modified_at(path)).flatten();
+                    let changed = names_devices(text.as_bytes()).then(|| modified_at(path));
+                    let changed = changed.and_then(|time| log.there(path.to_string_lossy(), time));
                     unit.devices_changed_at = unit.devices_changed_at.max(changed);
                     unit.files.push(ConfigFile { path: path_shown, text: text.into() });
                 }
                 Ok(None) if is_fragment => unit.unread.push(format!("{path_shown} is masked")),
                 // An empty drop-in, or a link to /dev/null, hides others.
                 Ok(None) => {}
-                Err(errno) => unit.unread.push(format!("{path_shown}: {}", errno.desc())),
+                Err(errno) => {
+                    log.failed(path.to_string_lossy(), errno);
+                    unit.unread.push(format!("{path_shown}: {}", errno.desc()));
+                }
             }
         }
         unit.nodes = self.nodes(&unit);
@@ -143,13 +155,16 @@ impl Collector<'_> {
 
 /// The device that a path leads to; it is never opened.
 fn device(root: &Path, path: &str) -> Answer<Option<DeviceNumber>> {
+    // No name in a file system has a NUL byte.
     let Ok(name) = CString::new(path.trim_start_matches('/')) else { return Answer::Known(None) };
     let stat = Dir::open(root).and_then(|root| stat_at(&root, &name));
     let number = |kind, (major, minor)| Answer::Known(Some(DeviceNumber { kind, major, minor }));
     match stat {
         Ok(stat) if stat.kind == FileKind::Char => number(DeviceType::Char, stat.rdev),
         Ok(stat) if stat.kind == FileKind::Block => number(DeviceType::Block, stat.rdev),
-        Ok(_) | Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP) => Answer::Known(None),
+        // A path that leads nowhere stands for no device, as systemd takes it.
+        Ok(_) | Err(Errno::ENOTDIR | Errno::ELOOP) => Answer::Known(None),
+        Err(errno) if is_absence(errno) => Answer::Known(None),
         Err(errno) => Answer::Missing(errno.desc().to_owned()),
     }
 }

@@ -1,11 +1,16 @@
 //! Where systemd looks for a unit's files, systemd.unit(5).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use nix::errno::Errno;
+use nix::sys::stat::fstat;
+
+use crate::observe::problems::Log;
+use crate::sys::absence::OrAbsent as _;
+use crate::sys::dir::Dir;
+use crate::sys::retry::again;
 use crate::unit::drop_in_names;
 
 /// The directories of the system's manager, the first one wins.
@@ -33,23 +38,37 @@ const DROP_IN_LIMIT: usize = 1024;
 #[derive(Debug)]
 pub(super) struct Search {
     dirs: Vec<(PathBuf, HashSet<String>)>,
-    drop_ins: HashMap<PathBuf, Rc<[String]>>,
+    drop_ins: HashMap<PathBuf, (Rc<[String]>, Option<String>)>,
+    unread: Vec<String>,
 }
 
 impl Search {
     /// Lists the directories below `root`; one that is there twice (`/lib` is
     /// often a link) counts once.
-    pub(super) fn new(root: &Path) -> Self {
+    pub(super) fn new(root: &Path, log: &mut Log) -> Self {
         let mut known = HashSet::new();
-        let mut dirs = Vec::new();
+        let (mut dirs, mut unread) = (Vec::new(), Vec::new());
         for dir in DIRS.map(|dir| root.join(dir)) {
-            let Ok(meta) = fs::metadata(&dir) else { continue };
-            if known.insert((meta.dev(), meta.ino())) {
-                let names = names(&dir, ENTRY_LIMIT);
+            let (names, id) = match names(&dir, ENTRY_LIMIT) {
+                Ok(Some(listed)) => listed,
+                Ok(None) => continue,
+                Err(errno) => {
+                    log.failed(dir.to_string_lossy(), errno);
+                    unread.push(format!("{}: {}", dir.display(), errno.desc()));
+                    continue;
+                }
+            };
+            if known.insert(id) {
                 dirs.push((dir, names.into_iter().collect()));
             }
         }
-        Self { dirs, drop_ins: HashMap::new() }
+        Self { dirs, drop_ins: HashMap::new(), unread }
+    }
+
+    /// Directories that could not be listed, each with the reason: any unit may have a
+    /// file in them.
+    pub(super) fn unread(&self) -> &[String] {
+        &self.unread
     }
 
     /// The unit file: the first of its name, else the first of its template's.
@@ -64,13 +83,16 @@ impl Search {
     /// The drop-ins in the order in which systemd applies them: by file name,
     /// whatever their directory. Of several with one name only the first counts:
     /// first by directory, then the more specific one, those of the whole kind last.
-    pub(super) fn drop_ins(&mut self, name: &str) -> Vec<PathBuf> {
+    /// Directories that cannot be listed are added to `unread`.
+    pub(super) fn drop_ins(&mut self, name: &str, log: &mut Log, unread: &mut Vec<String>) -> Vec<PathBuf> {
         let mut specific = drop_in_names(name);
         let kind = specific.pop().unwrap_or_default();
         let mut found: BTreeMap<String, PathBuf> = BTreeMap::new();
         for names in [specific, vec![kind]] {
             for dir in self.existing(&names) {
-                for file in self.listed(&dir).iter() {
+                let (files, why) = self.listed(&dir, log);
+                unread.extend(why);
+                for file in files.iter() {
                     found.entry(file.clone()).or_insert_with(|| dir.join(file));
                 }
             }
@@ -86,15 +108,21 @@ impl Search {
         self.dirs.iter().flat_map(in_dir).collect()
     }
 
-    fn listed(&mut self, dir: &Path) -> Rc<[String]> {
+    fn listed(&mut self, dir: &Path, log: &mut Log) -> (Rc<[String]>, Option<String>) {
         if let Some(known) = self.drop_ins.get(dir) {
             return known.clone();
         }
-        let mut files = names(dir, DROP_IN_LIMIT);
+        let (mut files, why) = match names(dir, DROP_IN_LIMIT) {
+            Ok(listed) => (listed.map(|(names, _)| names).unwrap_or_default(), None),
+            Err(errno) => {
+                log.failed(dir.to_string_lossy(), errno);
+                (Vec::new(), Some(format!("{}: {}", dir.display(), errno.desc())))
+            }
+        };
         files.retain(|name| name.ends_with(".conf") && !name.starts_with('.'));
-        let files: Rc<[String]> = files.into();
-        self.drop_ins.insert(dir.to_owned(), files.clone());
-        files
+        let listed: (Rc<[String]>, _) = (files.into(), why);
+        self.drop_ins.insert(dir.to_owned(), listed.clone());
+        listed
     }
 }
 
@@ -105,8 +133,24 @@ fn template(name: &str) -> Option<String> {
     Some(format!("{prefix}@.{kind}"))
 }
 
-/// Names that are not UTF-8 are no names of units.
-fn names(dir: &Path, limit: usize) -> Vec<String> {
-    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    entries.take(limit).filter_map(|entry| entry.file_name().into_string().ok()).collect()
+/// The names in a directory, and its place on which file system; `None` where there is no
+/// directory. Names that are not UTF-8 are no names of units.
+type Listed = (Vec<String>, (u64, u64));
+
+fn names(dir: &Path, limit: usize) -> Result<Option<Listed>, Errno> {
+    let mut names = Vec::new();
+    let mut left = limit;
+    let listed = Dir::open(dir).and_then(|open| {
+        open.names(|name| {
+            names.extend(name.to_str().map(str::to_owned));
+            left = left.saturating_sub(1);
+            left > 0
+        })?;
+        again(|| fstat(&open)).map(|facts| (facts.st_dev, facts.st_ino))
+    });
+    match listed {
+        // A file in the place of a directory has no files.
+        Err(Errno::ENOTDIR) => Ok(None),
+        listed => Ok(listed.or_absent()?.map(|id| (names, id))),
+    }
 }

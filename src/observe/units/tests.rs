@@ -32,6 +32,7 @@ impl Tree {
                 effective: Answer::default(),
                 own: Answer::Known(own),
                 pids: Vec::new(),
+                unseen: None,
                 uid: None,
             };
             VisitedCgroup { cgroup, requested: true }

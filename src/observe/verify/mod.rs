@@ -13,7 +13,8 @@ use super::cgroups::hierarchy::{Hierarchy, relative};
 use super::options::Options;
 use super::problems::Log;
 use crate::model::ProblemCode;
-use crate::observation::{Answer, Cgroup, Observation, Text, Verification};
+use crate::observation::{Answer, Cgroup, Observation, Problem, Text, Verification};
+use crate::sys::absence::OrAbsent as _;
 use crate::sys::access::{self, Access};
 use crate::sys::bpf::{ListKind, query};
 use crate::sys::dir::Dir;
@@ -24,8 +25,10 @@ pub use handle::Node;
 
 /// Cgroups that are asked.
 pub const CGROUP_LIMIT: usize = 256;
-/// How long one process may take; the usual time is well below a millisecond.
+/// How long one process may take, and all of them together; the usual time of one is well
+/// below a millisecond.
 const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE_WITH_ALL: Duration = Duration::from_secs(5);
 
 /// Asks the kernel in each cgroup about each character device, and adds the answers
 /// to the observation. Only cgroups with processes are used, because a first process
@@ -34,31 +37,110 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Since Linux 5.8; the process has to be allowed into the cgroup (root). A question
 /// that could not be asked has a missing answer, with the reason.
 pub fn verify(options: &Options, observation: &mut Observation, cgroups: &[Text], nodes: &[Node]) {
-    let mut log = Log::new(options.deadline);
+    let (verified, mut problems) = ask(options, observation, cgroups, nodes);
+    observation.verified.extend(verified);
+    observation.errors.append(&mut problems);
+}
+
+/// The same, with the answers and problems apart. All processes together take no longer
+/// than a few seconds, whatever their cgroups do to them; what was not asked in that time
+/// is a problem.
+pub fn ask(
+    options: &Options,
+    observation: &Observation,
+    cgroups: &[Text],
+    nodes: &[Node],
+) -> (Vec<Verification>, Vec<Problem>) {
     let v1 = observation.devices_v1.is_some();
     let handles: Vec<Handle<'_>> =
         nodes.iter().take(QUESTION_LIMIT).map(|node| open(options, node, v1)).collect();
     let hierarchy = Hierarchy::find(options);
-    let mut verified = Vec::new();
+    let home = hierarchy.as_ref().ok().and_then(|hierarchy| own_directory(hierarchy));
+    let mut round = Round { end: end(options), home, unanswered: Vec::new(), verified: Vec::new() };
     for path in cgroups.iter().take(CGROUP_LIMIT) {
-        if log.out_of_time("asking the kernel in cgroups") {
-            break;
+        match &hierarchy {
+            Ok(hierarchy) => round.ask(hierarchy, observation, path, &handles),
+            Err(error) => round.verified.push(whole(path, error.to_string())),
         }
-        let asked = match &hierarchy {
-            Ok(hierarchy) => in_cgroup(hierarchy, observation, path, &handles, patience(options)),
-            Err(error) => Err(error.to_string()),
+    }
+    let over = cgroups.len().saturating_sub(CGROUP_LIMIT);
+    let problems = round.problems(over);
+    (round.verified, problems)
+}
+
+/// When the last process is given up.
+fn end(options: &Options) -> Instant {
+    let end = Instant::now() + PATIENCE_WITH_ALL;
+    options.deadline.map_or(end, |deadline| deadline.min(end))
+}
+
+/// The directory of gpumap's own cgroup: where a process is taken that gets no time in the
+/// cgroup that it asks in.
+fn own_directory(hierarchy: &Hierarchy) -> Option<Dir> {
+    let path = hierarchy.own_cgroup()?;
+    hierarchy.handle.child(relative(&parts(&path)).as_path()).ok()
+}
+
+/// All questions of one `--verify`.
+struct Round {
+    end: Instant,
+    home: Option<Dir>,
+    /// Why cgroups have no answers that should have some.
+    unanswered: Vec<&'static str>,
+    verified: Vec<Verification>,
+}
+
+impl Round {
+    fn ask(&mut self, hierarchy: &Hierarchy, observation: &Observation, path: &Text, handles: &[Handle<'_>]) {
+        let left = self.end.saturating_duration_since(Instant::now());
+        let asked = if left.is_zero() {
+            Err(Unasked::Unanswered("there was no time left to ask in it"))
+        } else {
+            let home = self.home.as_ref().map(AsFd::as_fd);
+            in_cgroup(hierarchy, observation, path, handles, (home, left.min(PATIENCE)))
         };
         match asked {
-            Ok(answers) => verified.extend(answers),
-            Err(why) => verified.push(whole(path, why)),
+            Ok(answers) => self.verified.extend(answers),
+            Err(Unasked::Unanswered(why)) => {
+                self.unanswered.push(why);
+                self.verified.push(whole(path, why.to_owned()));
+            }
+            Err(Unasked::Why(why)) => self.verified.push(whole(path, why)),
         }
     }
-    if !verified.is_empty() && verified.iter().all(|one| one.allowed.known().is_none()) {
-        let why = verified.iter().find_map(|one| one.allowed.missing()).unwrap_or_default().to_owned();
-        log.add(ProblemCode::NotVerified, "the kernel's own answers", why, "Linux 5.8, root, device nodes");
+
+    fn problems(&self, over: usize) -> Vec<Problem> {
+        let mut log = Log::new(None);
+        let mut add = |why: String, needs: &str| {
+            log.add(ProblemCode::NotVerified, "the kernel's own answers", why, needs);
+        };
+        if let Some(why) = self.unanswered.first() {
+            let count = self.unanswered.len();
+            let which = if count == 1 { "of one cgroup".to_owned() } else { format!("of {count} cgroups") };
+            add(format!("missing {which}: {why}"), "another try when these cgroups are calmer");
+        }
+        if over > 0 {
+            add(format!("{over} more cgroups were not asked"), "name the cgroups to audit");
+        }
+        if !self.verified.is_empty() && self.verified.iter().all(|one| one.allowed.known().is_none()) {
+            let why = self.verified.iter().find_map(|one| one.allowed.missing()).unwrap_or_default();
+            add(why.to_owned(), "Linux 5.8, root, device nodes");
+        }
+        log.problems
     }
-    observation.verified.extend(verified);
-    observation.errors.append(&mut log.problems);
+}
+
+/// Why a cgroup has no answers.
+enum Unasked {
+    /// Its process could not answer, because of those who use the cgroup.
+    Unanswered(&'static str),
+    Why(String),
+}
+
+impl From<String> for Unasked {
+    fn from(why: String) -> Self {
+        Self::Why(why)
+    }
 }
 
 /// The answers for a cgroup that could not be used at all.
@@ -72,20 +154,27 @@ fn in_cgroup(
     observation: &Observation,
     path: &Text,
     handles: &[Handle<'_>],
-    patience: Duration,
-) -> Result<Vec<Verification>, String> {
-    let observed = observation.cgroups.iter().find(|cgroup| cgroup.path == *path).ok_or("not observed")?;
+    (home, patience): (Option<BorrowedFd<'_>>, Duration),
+) -> Result<Vec<Verification>, Unasked> {
+    let observed = observation.cgroups.iter().find(|cgroup| cgroup.path == *path);
+    let observed = observed.ok_or_else(|| "not observed".to_owned())?;
     let dir = directory(hierarchy, observed)?;
     ready(&dir, path)?;
     let questions: Vec<(BorrowedFd<'_>, Access)> = handles
         .iter()
+        // Why others were not opened stands in their answers.
         .filter_map(|handle| handle.place.as_ref().ok())
         .map(|place| (place.as_fd(), Access::ReadWrite))
         .collect();
     if questions.is_empty() {
-        return Err("none of the device nodes is there to be asked about".to_owned());
+        return Err("none of the device nodes is there to be asked about".to_owned().into());
     }
-    let answers = ask_inside(dir.as_fd(), &questions, patience).map_err(|error| reason(error).to_owned())?;
+    let answers = ask_inside(dir.as_fd(), home, &questions, patience).map_err(|error| match error {
+        AskError::TimedOut | AskError::Died | AskError::Elsewhere | AskError::TooMany => {
+            Unasked::Unanswered(reason(error))
+        }
+        _ => Unasked::Why(reason(error).to_owned()),
+    })?;
     let mut answers = answers.into_iter();
     unchanged(&dir, observed)?;
     let verification = |handle: &Handle<'_>| {
@@ -100,19 +189,16 @@ fn in_cgroup(
 
 /// The cgroup's directory, if it is still the one that was observed.
 fn directory(hierarchy: &Hierarchy, observed: &Cgroup) -> Result<Dir, String> {
-    let parts: Vec<Vec<u8>> = observed
-        .path
-        .as_bytes()
-        .split(|byte| *byte == b'/')
-        .filter(|part| !part.is_empty())
-        .map(<[u8]>::to_vec)
-        .collect();
-    let dir =
-        hierarchy.handle.child(relative(&parts).as_path()).map_err(|_| "the cgroup is gone".to_owned())?;
-    match dir.stat() {
-        Ok(stat) if stat.inode == observed.id => Ok(dir),
+    let path = relative(&parts(observed.path.as_bytes()));
+    let opened = hierarchy.handle.child(path.as_path()).and_then(|dir| Ok((dir.stat()?.inode, dir)));
+    match opened.or_absent().map_err(|errno| errno.desc().to_owned())? {
+        Some((inode, dir)) if inode == observed.id => Ok(dir),
         _ => Err("the cgroup is gone".to_owned()),
     }
+}
+
+fn parts(path: &[u8]) -> Vec<Vec<u8>> {
+    path.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).map(<[u8]>::to_vec).collect()
 }
 
 /// Whether the cgroup has processes already, so that one more makes no difference.
@@ -141,11 +227,6 @@ fn unchanged(dir: &Dir, observed: &Cgroup) -> Result<(), String> {
     }
 }
 
-fn patience(options: &Options) -> Duration {
-    let left = options.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-    left.map_or(PATIENCE, |left| left.min(PATIENCE))
-}
-
 fn reason(error: AskError) -> &'static str {
     match error {
         AskError::Start(Errno::EBUSY) => "the cgroup may have no processes of its own",
@@ -159,5 +240,7 @@ fn reason(error: AskError) -> &'static str {
         AskError::Start(errno) => errno.desc(),
         AskError::TimedOut => "a process in it did not answer in time",
         AskError::Died => "a process in it was killed before it answered",
+        AskError::Elsewhere => "the process was moved to another cgroup",
+        AskError::TooMany => "too many processes that asked before it have not ended yet",
     }
 }

@@ -54,6 +54,7 @@ fn mode(mode: CgroupMode) -> &'static str {
         CgroupMode::Unified => "v2 alone",
         CgroupMode::Hybrid => "v2, and controllers of v1",
         CgroupMode::Legacy => "v1 alone: no device programs are possible",
+        CgroupMode::Unknown => "not known",
     }
 }
 

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::super::{owner, sanitize};
+use super::super::{owner, process, sanitize};
 use super::view::View;
 use super::{glyphs, text};
 use crate::model::{CellState, JobIdSource, Membership};
@@ -99,7 +99,7 @@ fn row(view: &View<'_>, row: &PageRow) -> Markup {
         tr id={ "o" (row.owner) } class={ "d" (sets.depth.min(3)) @if has_conflict { " conflict" } } {
             th scope="row" { (owner_cell(sets)) }
             @for (place, cell) in row.cells.iter().enumerate() { (self::cell(cell, place)) }
-            td.number { (sets.processes) }
+            td.number { (process::count(sets.processes, sets.unseen.as_ref())) }
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::model::{CellState, Membership, Severity};
 use crate::render::activity::amounts;
 use crate::render::cell::{Glyph, UNSURE};
 use crate::render::matrix::{labels, limits, name, users};
-use crate::render::{owner, sanitize};
+use crate::render::{owner, process, sanitize};
 use crate::report::{MatrixCell, MatrixRow};
 use crate::top::{State, View};
 
@@ -201,7 +201,7 @@ fn extra_text(extra: Extra, row: &MatrixRow) -> String {
         Extra::Memory => of(|one| Some(amounts::bytes(one.memory_bytes))),
         Extra::Idle => of(|one| amounts::idle_or_waiting(one.waiting_seconds, one.idle_seconds)),
         Extra::Limits => limits(&row.limits),
-        Extra::Processes => row.processes.to_string(),
+        Extra::Processes => process::count(row.processes, row.unseen.as_ref()),
     }
 }
 

@@ -19,6 +19,7 @@ fn room(path: &str, program: Program) -> Observation {
         own: Answer::Known(own),
         effective: Answer::Known(ids),
         pids: vec![1],
+        unseen: None,
         uid: None,
     };
     let root = Cgroup { path: "/".into(), id: 1, ..Cgroup::default() };
@@ -126,6 +127,7 @@ fn a_level_that_others_share() {
         own: Answer::Known(Attached::default()),
         effective: Answer::Known(vec![9]),
         pids: vec![id as u32],
+        unseen: None,
         uid: None,
     };
     shared.cgroups.extend([below("mine", 5), below("other", 6)]);

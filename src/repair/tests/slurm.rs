@@ -251,3 +251,31 @@ fn containers_in_jobs() {
         assert!(!(is_slurms && is_containers), "{}", cgroup.path.lossy());
     }
 }
+
+/// Make sure that a program of Slurm's that was not asked for, or not read, is not said to
+/// be gone, and that one that is gone is.
+#[test]
+fn what_was_refused_is_not_gone() {
+    let mut unasked = node();
+    let mut unread = node();
+    let mut gone = node();
+    for cgroup in &mut unasked.cgroups {
+        cgroup.own = Answer::Missing("needs CAP_NET_ADMIN".to_owned());
+        cgroup.effective = Answer::Missing("needs CAP_NET_ADMIN".to_owned());
+    }
+    for program in &mut unread.programs {
+        let xlated = Answer::Missing("needs CAP_SYS_ADMIN".to_owned());
+        *program = Program { id: program.id, xlated, ..Program::default() };
+    }
+    for cgroup in gone.cgroups.iter_mut().filter(|cgroup| cgroup.path.lossy().starts_with(JOB)) {
+        cgroup.own = Answer::Known(Attached::default());
+    }
+    settle(&mut gone);
+    for (observation, right) in [(&unasked, "CAP_NET_ADMIN"), (&unread, "CAP_SYS_ADMIN")] {
+        let refusals = found(observation, JOB).refusals.join(" ");
+        assert!(refusals.contains("is not known") && refusals.contains(right), "{refusals}");
+        assert!(!refusals.contains("no program of Slurm's"), "{refusals}");
+    }
+    let refusals = found(&gone, JOB).refusals.join(" ");
+    assert!(refusals.contains("no program of Slurm's is attached"), "{refusals}");
+}

@@ -6,6 +6,7 @@ use libc::{c_long, c_ulong};
 use nix::errno::Errno;
 
 use super::error::BpfError;
+use crate::sys::retry::again;
 
 /// Every attribute is at least this long, in bytes: more than any kernel
 /// writes back (see [`super`]).
@@ -79,8 +80,8 @@ struct Attr<T> {
     tail: [u64; MIN_ATTR_SIZE / 8],
 }
 
-/// Makes the call; what the kernel writes back is in `body` afterwards, on
-/// failure too.
+/// Makes the call, again where it was interrupted; what the kernel writes back is in
+/// `body` afterwards, on failure too.
 ///
 /// # Safety
 ///
@@ -88,21 +89,24 @@ struct Attr<T> {
 pub(in crate::sys) unsafe fn call<T: Body>(command: BpfCommand, body: &mut T) -> Result<c_long, BpfError> {
     const { assert!(size_of::<T>().is_multiple_of(8)) };
     let mut attr = Attr { body: *body, tail: [0; MIN_ATTR_SIZE / 8] };
-    // SAFETY: `attr` outlives the call and is as long as stated; it has no
-    // padding (`Body`); the addresses inside are the caller's promise.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_bpf,
-            c_long::from(command as i32),
-            &raw mut attr,
-            size_of::<Attr<T>>() as c_ulong,
-        )
-    };
+    let mut errno = 0;
+    let result = again(|| {
+        attr.body = *body;
+        // SAFETY: `attr` outlives the call and is as long as stated; it has no
+        // padding (`Body`); the addresses inside are the caller's promise.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_bpf,
+                c_long::from(command as i32),
+                &raw mut attr,
+                size_of::<Attr<T>>() as c_ulong,
+            )
+        };
+        Errno::result(result).inspect_err(|_| errno = Errno::last_raw())
+    });
     *body = attr.body;
-    if result < 0 {
-        return Err(BpfError { command: command.name(), errno: Errno::last_raw() });
-    }
-    Ok(result)
+    // The number itself: not all that bpf(2) lets out have a name.
+    result.or(Err(BpfError { command: command.name(), errno }))
 }
 
 /// Makes a call that opens something.

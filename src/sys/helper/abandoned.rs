@@ -1,9 +1,13 @@
-//! Waits, without blocking, for helpers that were killed and have not ended yet.
+//! Waits, without blocking, for children that were killed and have not ended yet: helpers,
+//! and processes that ask the kernel from inside a cgroup.
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 
 use libc::{c_long, pid_t};
+
+/// The most children that this gpumap may leave behind.
+pub const MOST_LEFT_BEHIND: usize = 16;
 
 /// Helpers that were killed and have not ended yet.
 static LEFT: Mutex<Vec<Process>> = Mutex::new(Vec::new());
@@ -25,14 +29,14 @@ pub fn left_behind() -> usize {
 }
 
 /// Waits for abandoned helpers that have ended since.
-pub(super) fn sweep() {
+pub(in crate::sys) fn sweep() {
     let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
     left.retain(|process| !process.has_ended());
 }
 
 /// A child of this process. Dropping it kills it.
 #[derive(Debug)]
-pub(super) struct Child(Option<Process>);
+pub(in crate::sys) struct Child(Option<Process>);
 
 /// A child by number, which stays its own until it is waited for.
 #[derive(Debug)]
@@ -49,8 +53,30 @@ impl Child {
             let fd = libc::syscall(libc::SYS_pidfd_open, c_long::from(pid), c_long::default());
             i32::try_from(fd).ok().filter(|fd| *fd >= 0).map(|fd| OwnedFd::from_raw_fd(fd))
         };
+        Self::held(pid, pidfd)
+    }
+
+    /// A child that was made with this descriptor of it.
+    pub(in crate::sys) fn held(pid: pid_t, pidfd: Option<OwnedFd>) -> Self {
         ALL.lock().unwrap_or_else(PoisonError::into_inner).push(pid);
         Self(Some(Process { pid, pidfd }))
+    }
+
+    /// Kills it; it may take any time to end.
+    pub(in crate::sys) fn kill(&self) {
+        if let Some(process) = &self.0 {
+            process.kill();
+        }
+    }
+
+    /// Its number.
+    pub(in crate::sys) fn pid(&self) -> pid_t {
+        self.0.as_ref().map_or(0, |process| process.pid)
+    }
+
+    /// Its descriptor, readable when it has ended.
+    pub(in crate::sys) fn pidfd(&self) -> Option<BorrowedFd<'_>> {
+        self.0.as_ref()?.pidfd.as_ref().map(AsFd::as_fd)
     }
 
     /// The letter of its state; `None` if that cannot be read.

@@ -12,6 +12,7 @@ use nix::sys::socket::{MsgFlags, send};
 
 use super::abandoned::Child;
 use super::message::{MESSAGE_LIMIT, fetch, framed, whole};
+use crate::sys::retry::again;
 
 /// Bytes of messages that wait to be sent together, and for how long.
 const TOGETHER: usize = 64 << 10;
@@ -110,7 +111,7 @@ pub(super) fn fork(
     // SAFETY: fork(2) of the C library, whose allocator works in the copy even
     // if other threads used it. The copy runs `work`, which takes no lock that
     // another thread can hold, and then ends without destructors.
-    let pid = Errno::result(unsafe { libc::fork() })?;
+    let pid = again(|| Errno::result(unsafe { libc::fork() }))?;
     if pid == 0 {
         let begun = catch_unwind(AssertUnwindSafe(|| {
             detach(parent, &kept);

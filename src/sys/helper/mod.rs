@@ -11,7 +11,8 @@ mod child;
 mod message;
 mod parent;
 
-pub use abandoned::{left_behind, own};
+pub(super) use abandoned::Child;
+pub use abandoned::{MOST_LEFT_BEHIND, left_behind, own};
 pub use child::Channel;
 pub use message::{Ended, MESSAGE_LIMIT};
 pub use parent::{Helper, wait};

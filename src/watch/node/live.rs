@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use super::place::OwnedCgroup;
 use super::resolve::{CgroupReach, Resolver};
 use super::{NodeReader, mapped};
+use crate::observation::Text;
 use crate::observe::Options;
 use crate::observe::processes::environment_poll::{self, PolledEnvironment};
 use crate::probing::driver::Drivers;
@@ -67,6 +68,10 @@ impl NodeReader for LiveNode {
 
     fn reach_without_cgroup(&mut self, subject: &EventSubject) -> Option<CgroupReach> {
         self.resolver.nowhere(subject)
+    }
+
+    fn decoding(&mut self) -> Vec<(Text, bool)> {
+        self.resolver.decoding()
     }
 
     fn gpus(&self) -> &[Gpu] {

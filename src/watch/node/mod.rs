@@ -9,6 +9,7 @@ mod mapped;
 mod place;
 mod remember;
 mod resolve;
+mod slow;
 
 use std::fmt;
 use std::rc::Rc;
@@ -16,6 +17,7 @@ use std::rc::Rc;
 use jiff::Timestamp;
 
 use super::EventSubject;
+use crate::observation::Text;
 use crate::observe::processes::environment_poll::PolledEnvironment;
 use crate::probing::driver::Drivers;
 use crate::report::Gpu;
@@ -50,6 +52,12 @@ pub(super) trait NodeReader: fmt::Debug {
 
     /// What is known of a process whose cgroup is gone.
     fn reach_without_cgroup(&mut self, subject: &EventSubject) -> Option<CgroupReach>;
+
+    /// Cgroups whose programs take long to decode: what they allow is not known yet, or is
+    /// known now (true).
+    fn decoding(&mut self) -> Vec<(Text, bool)> {
+        Vec::new()
+    }
 
     /// The node's GPUs as of the last answer.
     fn gpus(&self) -> &[Gpu];

@@ -19,6 +19,10 @@ pub(super) const STAYS: Duration = Duration::from_millis(100);
 /// Cgroups that are remembered.
 const KEPT: usize = 1024;
 
+/// A cgroup, and one of the v1 devices controller where that has a say: two
+/// processes in the same two may open the same.
+pub(super) type Key = (Text, Option<Text>);
+
 /// A cgroup and its owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::watch) struct OwnedCgroup {

@@ -9,20 +9,18 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use super::place::{OwnedCgroup, Places, STAYS};
+use super::place::{Key, OwnedCgroup, Places, STAYS};
 use super::remember::Remembered;
+use super::slow::SlowDecoder;
 use crate::analyse::{CgroupGpus, MovedReach};
 use crate::observation::{Answer, CgroupMode, Environment, Observation, Process, Text};
-use crate::observe::procfile::cgroup_line;
+use crate::observe::pinned::PinnedProcess;
 use crate::observe::{self, CgroupTarget, Options};
 use crate::report::{Asked, Gpu};
-use crate::sys::dir::Dir;
 use crate::watch::EventSubject;
 
 /// How long an observation of a cgroup serves: its programs may change.
 const FRESH: Duration = Duration::from_millis(500);
-/// Bytes that are read of a process's `cgroup`.
-const LIMIT: usize = 256 << 10;
 /// Observations that are remembered.
 const REMEMBERED: usize = 256;
 
@@ -57,10 +55,6 @@ impl CgroupReach {
     }
 }
 
-/// A cgroup, and one of the v1 devices controller where that has a say: two
-/// processes in the same two may open the same.
-type Key = (Text, Option<Text>);
-
 /// Observes cgroups, and remembers them.
 #[derive(Debug)]
 pub(super) struct Resolver {
@@ -69,6 +63,7 @@ pub(super) struct Resolver {
     /// The cgroups of the v1 devices controller, which no event names.
     groups: Remembered<(u32, u64), Option<Text>>,
     known: HashMap<Key, Rc<CgroupReach>>,
+    slow: SlowDecoder,
     serial: u64,
     /// Whether the v1 controller has a say, as of the last observation.
     v1: bool,
@@ -84,6 +79,7 @@ impl Resolver {
             options,
             groups: Remembered::new(STAYS),
             known: HashMap::new(),
+            slow: SlowDecoder::default(),
             serial: 0,
             v1: false,
             gpus: Vec::new(),
@@ -126,6 +122,15 @@ impl Resolver {
         Some(CgroupReach { at: Instant::now(), serial: self.serial, asker })
     }
 
+    /// What is to be told of cgroups whose programs take long to decode. What was known of
+    /// them is looked up again.
+    pub(super) fn decoding(&mut self) -> Vec<(Text, bool)> {
+        for key in self.slow.learn() {
+            self.known.remove(&key);
+        }
+        self.slow.news()
+    }
+
     fn key(&mut self, subject: &EventSubject, cgroup: &OwnedCgroup) -> Key {
         let group = || v1_group(&self.options.proc, subject.pid);
         let group = if self.v1 { self.groups.get((subject.pid, subject.start_time), group) } else { None };
@@ -142,7 +147,7 @@ impl Resolver {
         let is_there = seen.is_some();
         let devices_v1 = seen.and_then(|process| process.devices_v1.clone());
         let process = Process { pid, cgroup: cgroup.path.clone(), devices_v1, ..Process::default() };
-        let asker = CgroupGpus::new(&observation, &process)?;
+        let asker = self.slow.gpus(&(cgroup.path.clone(), group.clone()), &observation, &process)?;
         self.gpus = asker.gpus().to_vec();
         self.serial += 1;
         // On a legacy host ids are those of another hierarchy.
@@ -183,7 +188,6 @@ impl Resolver {
 /// The line of `/proc/PID/cgroup` for the v1 devices controller, if there is
 /// one and the process is.
 fn v1_group(proc: &Path, pid: u32) -> Option<Text> {
-    let mut text = Vec::new();
-    Dir::open(&proc.join(pid.to_string())).ok()?.read_into(c"cgroup", &mut text, LIMIT).ok()?;
-    cgroup_line(&text, Some(b"devices")).map(Text::from)
+    let lines = PinnedProcess::at(proc, pid).and_then(|process| process.cgroups()).ok()?;
+    lines.devices().map(Text::from)
 }

@@ -2,26 +2,27 @@
 
 mod event;
 mod reported;
+mod steps;
 
 use std::os::fd::BorrowedFd;
 
 use super::EventSource;
-use crate::analyse::NodeComparison;
 use crate::observation::Problem;
 use crate::observe::monitor::cgroups::{CgroupMonitor, ListSource, Notification};
 use crate::observe::{CgroupTarget, ObserveError, Options};
 use crate::report::{Event, Gpu};
-use event::events;
 use reported::ReportedProblems;
+use steps::StepDecoder;
 
-/// Watches the programs in force on cgroups.
+/// Watches the programs in force on cgroups. Programs that take long to decode are decoded
+/// beside, and keep no other change waiting.
 ///
 /// Nothing is written, nothing is loaded; memory is bounded by the number of
 /// cgroups. Since Linux 4.15, best since 6.17.
 #[derive(Debug)]
 pub struct PolicyWatcher {
     monitor: CgroupMonitor,
-    gpus: Vec<Gpu>,
+    steps: StepDecoder,
     reported: ReportedProblems,
 }
 
@@ -66,7 +67,7 @@ impl PolicyWatcher {
     }
 
     fn new(monitor: CgroupMonitor) -> Self {
-        Self { monitor, gpus: Vec::new(), reported: ReportedProblems::default() }
+        Self { monitor, steps: StepDecoder::default(), reported: ReportedProblems::default() }
     }
 
     /// What serves as the source: `revision+fanotify`, `revision+inotify`,
@@ -92,16 +93,16 @@ impl PolicyWatcher {
 
     /// The GPUs that the latest events speak of.
     pub fn gpus(&self) -> &[Gpu] {
-        &self.gpus
+        &self.steps.gpus
     }
 
     /// What changed since the last call: `policy` events, and `lost` where
-    /// programs came and went in between. Does not wait.
+    /// programs came and went in between. Waits for nothing but, for a moment, the decoder.
     pub fn check(&mut self) -> Vec<Event> {
-        let Some(step) = self.monitor.check() else { return Vec::new() };
-        let mut comparison = NodeComparison::new(&step.before, &step.after);
-        let events = events(&step, &mut comparison);
-        self.gpus = comparison.gpus().to_vec();
+        let mut events = self.steps.late_events();
+        if let Some(step) = self.monitor.check() {
+            events.extend(self.steps.events(step));
+        }
         events
     }
 }

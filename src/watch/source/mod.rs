@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::probing::{Coverage, Libraries, Mode, Waiting};
+use crate::sys::namespace::is_in_first_pid_namespace;
 use crate::watch::clock::now_ns;
 use executed::Executed;
 use kernel::Kernel;
@@ -34,6 +35,10 @@ const NOT_SEEN: [&str; 2] = [
 const NO_MOVES: &str = "processes that are moved to another cgroup are not told";
 const NO_DEPARTURES: &str =
     "of a process that is moved to another cgroup it is told where it is, but not always where it was";
+/// What is not seen from a pid namespace of gpumap's own.
+const OTHER_PIDS: &str = "gpumap is in a pid namespace of its own: processes are told by their pids in the node's \
+     first namespace, those outside of its own too, and of those it is not known what they ask for";
+const NO_PIDS: &str = "processes that --pid names are not found: the kernel tells of them by other pids";
 /// Processes that are reported as seen together at the beginning: enough for all
 /// helpers that read environments, and few, because of no call meanwhile it is
 /// known whether an environment has it.
@@ -160,7 +165,9 @@ impl FactSource {
             (true, false) => Some(NO_DEPARTURES),
             (true, true) => None,
         };
-        NOT_SEEN.into_iter().chain(moves).map(str::to_owned).collect()
+        let pids = (!is_in_first_pid_namespace()).then_some(OTHER_PIDS);
+        let named = pids.and(self.only.as_ref()).map(|_| NO_PIDS);
+        NOT_SEEN.into_iter().chain(moves).chain(pids).chain(named).map(str::to_owned).collect()
     }
 
     /// How many distinct libraries and executables are watched.

@@ -4,9 +4,10 @@ use std::rc::Rc;
 
 use super::Tracker;
 use crate::model::EventKind;
+use crate::observation::Text;
 use crate::report::{Asked, Event};
-use crate::watch::EventSubject;
 use crate::watch::node::{CgroupReach, OwnedCgroup};
+use crate::watch::{EventSubject, KNOWN, NOT_YET};
 
 impl Tracker {
     /// An event about a process in its cgroup, without what happened.
@@ -48,6 +49,15 @@ impl Tracker {
         name: Option<&str>,
     ) -> Option<String> {
         self.reach(subject)?.why_none(asked, name)
+    }
+
+    /// Events of cgroups whose programs take long to decode.
+    pub(super) fn decoding(&mut self) -> Vec<Event> {
+        let event = |(path, is_known): (Text, bool)| {
+            let why = if is_known { KNOWN } else { NOT_YET };
+            Event::now(EventKind::Decoding).in_cgroup(&path, None).because(why)
+        };
+        self.node.decoding().into_iter().map(event).collect()
     }
 
     fn reach(&mut self, subject: &EventSubject) -> Option<Rc<CgroupReach>> {

@@ -82,6 +82,7 @@ impl Tracker {
             seen.flat_map(|(peek, changes)| self.compare_one(peek, changes)).collect();
         events.extend(reread.gone.into_iter().filter_map(|pid| self.vanished(pid)));
         events.extend(self.too_many());
+        events.extend(self.decoding());
         events
     }
 

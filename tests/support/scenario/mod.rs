@@ -126,6 +126,7 @@ impl Scene {
             own,
             pids: Vec::new(),
             uid: None,
+            unseen: None,
         });
     }
 

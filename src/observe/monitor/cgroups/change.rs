@@ -49,7 +49,7 @@ impl MonitoredCgroups {
         let unseen = self.unseen(&found);
         let cgroups = self.concerned(&found);
         let step = (!cgroups.is_empty() || !unseen.is_empty()).then(|| {
-            self.facts();
+            self.facts(log);
             let paths = self.with_ancestors(cgroups.iter().chain(unseen.keys()), &found);
             let was = |path: &Text| match found.before.get(path) {
                 Some(cgroup) => Some(cgroup.clone()),
@@ -139,9 +139,12 @@ impl MonitoredCgroups {
         // look.
         let ask = |dir: &Dir| {
             let (own, revision) = own_list(dir)?;
-            Some((own, revision, list_query.effective(dir, log).ok()?))
+            // The query says nothing but that the cgroup is gone.
+            let Ok(effective) = list_query.effective(dir, log) else { return None };
+            Some((own, revision, effective))
         };
-        self.nodes.with_dir(&self.hierarchy, path, ask).ok().flatten()
+        let asked = self.nodes.with_dir(&self.hierarchy, path, ask);
+        log.there(path.lossy(), asked).flatten()
     }
 
     fn fill_links(&mut self, paths: &[Text], log: &mut Log) {
@@ -257,9 +260,9 @@ impl MonitoredCgroups {
     }
 
     /// Reads the inventory unless it is fresh.
-    fn facts(&mut self) {
+    fn facts(&mut self, log: &mut Log) {
         if self.facts_at.is_none_or(|at| at.elapsed() > FACTS) {
-            self.blank.gpu_facts = gpu::collect(&self.options.gpu_root, &mut Vec::new());
+            self.blank.gpu_facts = gpu::collect(&self.options.gpu_root, &mut log.problems);
             self.facts_at = Some(Instant::now());
         }
     }

@@ -4,14 +4,14 @@
 use std::os::fd::AsFd;
 use std::time::Instant;
 
-use nix::errno::Errno;
-
 use super::lists::Listed;
 use super::nodes::{CgroupNode, parent};
 use super::notification::Notification;
 use super::state::{Differences, MonitoredCgroups, RESCAN};
+use crate::model::ProblemCode;
 use crate::observation::Text;
 use crate::observe::problems::Log;
+use crate::sys::absence::is_absence;
 use crate::sys::bpf::{ListKind, query};
 use crate::sys::dir::Dir;
 
@@ -36,13 +36,16 @@ impl MonitoredCgroups {
     }
 
     /// Checks every cgroup for changes of its own list and of its children.
-    pub(super) fn check_all(&mut self, found: &mut Differences) {
+    pub(super) fn check_all(&mut self, found: &mut Differences, log: &mut Log) {
         let mut gone = Vec::new();
         let mut news = Vec::new();
         let walked = self.lists.walk(self.nodes.len());
         for (path, node) in self.nodes.iter() {
             let listed = walked.as_ref().and_then(|walked| walked.get(node.cgroup.id));
-            match listed.and_then(|listed| compare(node, &listed)).unwrap_or_else(|| self.look(path, node)) {
+            match listed
+                .and_then(|listed| compare(node, &listed))
+                .unwrap_or_else(|| self.look(path, node, log))
+            {
                 Comparison::Same => {}
                 Comparison::Gone => gone.push(path.clone()),
                 Comparison::Answer { revision, is_same, links } => {
@@ -82,20 +85,29 @@ impl MonitoredCgroups {
         }
     }
 
-    /// Queries one cgroup.
-    fn look(&self, path: &Text, node: &CgroupNode) -> Comparison {
+    /// Queries one cgroup. One that cannot be asked is a problem, and is asked again at the
+    /// next check.
+    fn look(&self, path: &Text, node: &CgroupNode, log: &mut Log) -> Comparison {
         let is_notified = self.notifier.engine() == Notification::Fanotify;
         let links =
             |dir: &Dir| if is_notified { node.links } else { dir.stat().map_or(node.links, |it| it.links) };
         let ask = |dir: &Dir| (query(dir.as_fd(), ListKind::Own), links(dir));
         let (own, links) = match self.nodes.with_dir(&self.hierarchy, path, ask) {
             Ok(answers) => answers,
-            Err(Errno::ENOENT | Errno::ENODEV) => return Comparison::Gone,
-            Err(_) => return Comparison::Same,
+            Err(errno) if is_absence(errno) => return Comparison::Gone,
+            Err(errno) => {
+                log.failed(path.lossy(), errno);
+                return Comparison::Same;
+            }
         };
         match own {
             Err(error) if error.is_gone() => Comparison::Gone,
-            Err(_) => Comparison::Answer { revision: node.revision, is_same: true, links },
+            Err(error) => {
+                if !error.is_refused() {
+                    log.once(ProblemCode::QueryFailed, "device programs of a cgroup", error.to_string(), "");
+                }
+                Comparison::Answer { revision: node.revision, is_same: true, links }
+            }
             Ok(own) => answer(node, own.revision, &own.ids, links),
         }
     }

@@ -1,6 +1,7 @@
 //! Adds cgroups that came and drops those that went.
 
 use std::collections::BTreeSet;
+use std::time::Instant;
 
 use nix::errno::Errno;
 
@@ -9,13 +10,24 @@ use super::state::{Differences, MonitoredCgroups};
 use crate::model::ProblemCode;
 use crate::observation::{Answer, Attached, Cgroup, Text};
 use crate::observe::problems::Log;
+use crate::sys::absence::is_absence;
 use crate::sys::dir::Dir;
 
 impl MonitoredCgroups {
     /// Compares the children of cgroups with those that are known.
     pub(super) fn compare_children(&mut self, found: &mut Differences, log: &mut Log) {
         for path in std::mem::take(&mut found.stale) {
-            let Some(Ok(names)) = self.list(&path) else { continue };
+            let names = match self.list(&path) {
+                None => continue,
+                Some(Ok(names)) => names,
+                // The next check finds it gone.
+                Some(Err(errno)) if is_absence(errno) => continue,
+                Some(Err(errno)) => {
+                    log.failed(path.lossy(), errno);
+                    self.rescan_at = Instant::now();
+                    continue;
+                }
+            };
             let now: BTreeSet<Text> = names.into_iter().collect();
             for gone in self.nodes.children(&path).into_iter().filter(|known| !now.contains(known)) {
                 self.forget(&gone, found);
@@ -55,8 +67,8 @@ impl MonitoredCgroups {
                     found.fresh.insert(path);
                     ahead.extend(children);
                 }
-                Err(Errno::ENOENT | Errno::ENODEV) => {}
-                Err(errno) => log.add(ProblemCode::Unreadable, path.lossy(), errno.to_string(), ""),
+                Err(errno) if is_absence(errno) => {}
+                Err(errno) => log.failed(path.lossy(), errno),
             }
         }
     }
@@ -71,6 +83,7 @@ impl MonitoredCgroups {
             effective: Answer::default(),
             own: Answer::Known(Attached::default()),
             pids: Vec::new(),
+            unseen: None,
             uid: (stat.uid != 0 && self.hierarchy.sees_uids).then_some(stat.uid),
         };
         self.nodes.insert(cgroup, stat, requested, dir);

@@ -82,17 +82,19 @@ impl CgroupMonitor {
     ) -> Result<Self, ObserveError> {
         let hierarchy = Hierarchy::find(options)?;
         let (_, scope) = WalkPlan::new(&hierarchy, targets)?;
+        let mut blank = Observation { scope: scope.clone(), ..host::blank(options, Some(&hierarchy)) };
+        let problems = std::mem::take(&mut blank.errors);
         let mut cgroups = MonitoredCgroups {
             options: options.clone(),
-            blank: Observation { scope: scope.clone(), ..host::blank(options, Some(&hierarchy)) },
+            blank,
             nodes: Nodes::new(scope, options.most_cgroups),
             // This comes before the first list, so that no later change is missed.
             notifier: Notifier::new(&hierarchy, engine),
             lists: ListReader::by_queries(),
-            list_query: ListQuery::new(hierarchy.is_legacy()),
+            list_query: ListQuery::new(&hierarchy),
             hierarchy,
             cache: ProgramCache::new(),
-            problems: Vec::new(),
+            problems,
             has_revisions: false,
             rescan_at: Instant::now() + RESCAN,
             facts_at: None,
@@ -155,7 +157,7 @@ impl CgroupMonitor {
         let mut found = Differences::default();
         let mut log = Log::new(None);
         cgroups.take_notices(&mut found);
-        cgroups.check_all(&mut found);
+        cgroups.check_all(&mut found, &mut log);
         cgroups.check_above_root(&mut found, &mut log);
         cgroups.compare_children(&mut found, &mut log);
         cgroups.reread_maps(&mut found, &mut log);

@@ -214,6 +214,7 @@ mod tests {
                 effective: answer,
                 own: Default::default(),
                 pids: Vec::new(),
+                unseen: None,
                 uid: None,
             };
             nodes.insert(cgroup, stat, true, dir);

@@ -103,6 +103,7 @@ impl Notifier {
             }),
             Self::Nobody => Ok(()),
         };
+        // Then anything may have happened.
         notices.lost |= result.is_err();
         notices
     }

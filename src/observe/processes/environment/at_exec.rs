@@ -7,12 +7,43 @@ use nix::errno::Errno;
 
 use super::filter::VariableFilter;
 use crate::observation::{Answer, Environment};
-use crate::observe::processes::memory::{Fault, Memory};
+use crate::observe::pinned::{NotRead, PinnedProcess};
+use crate::observe::processes::helpers::depth::Depth;
+use crate::observe::processes::memory::{self, Fault, Memory};
 use crate::observe::processes::refusals::{ReadKind, Refusals};
+use crate::observe::procfile::Stat;
 
 /// Bytes that are read; the kernel allows a quarter of the stack limit.
 const LIMIT: u64 = 8 << 20;
+const NO_ENVIRONMENT: &str = "it executes a program or is ending: it has no environment";
 const OVERWRITTEN: &str = "the process has written over it (a title)";
+
+/// The environment at the last execve of a process or thread, with what `stat` says of the
+/// same program. `buffer` is reused.
+///
+/// # Errors
+///
+/// `stat` cannot be read.
+pub(in crate::observe) fn of(
+    process: &PinnedProcess,
+    depth: Depth,
+    buffer: &mut Vec<u8>,
+    refusals: &Refusals,
+) -> Result<(Stat, Answer<Environment>), NotRead> {
+    if let Some(why) = depth.refusal() {
+        return Ok((process.stat()?, Answer::Missing(why.to_owned())));
+    }
+    let found = memory::of_one_program(process, |memory, stat| {
+        let found = read(memory, stat.environment, buffer, refusals);
+        // One without an end does not exist yet, though it reads as empty.
+        let is_there = stat.environment.1 != 0 || found.known() != Some(&Environment::default());
+        is_there.then(|| (stat.clone(), found))
+    })?;
+    match found {
+        Some(found) => Ok(found),
+        None => Ok((process.stat()?, Answer::Missing(NO_ENVIRONMENT.to_owned()))),
+    }
+}
 
 /// Reads the environment from `area`, which must have been read after the memory was
 /// opened. `buffer` is reused.
@@ -28,7 +59,11 @@ pub(in crate::observe) fn read(
     };
     let (start, end) = area;
     let last = end.min(start.saturating_add(LIMIT));
-    match memory.area((start, last), buffer) {
+    let read = memory.area((start, last), buffer);
+    if let Some(errno) = memory.failure() {
+        refusals.failed(ReadKind::AtExec, errno);
+    }
+    match read {
         Err(Fault::Gone) => Answer::Missing(Fault::Gone.why().to_owned()),
         Err(fault) if buffer.is_empty() => Answer::Missing(fault.why().to_owned()),
         Err(fault) => parse(buffer, Some(fault.why())),

@@ -6,10 +6,10 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use super::depth::Depth;
+use crate::observe::pinned::PinnedProcess;
 use crate::observe::processes::credentials::{Account, account, own_namespace};
-use crate::observe::procfile::parse_stat;
 use crate::sys::dir::Dir;
-use crate::sys::helper::left_behind;
+use crate::sys::helper::{MOST_LEFT_BEHIND, left_behind};
 
 /// How many processes of one user, and of all users, may block helpers.
 const OF_A_USER: usize = 3;
@@ -20,10 +20,6 @@ const TIME_OF_A_USER: Duration = Duration::from_secs(10);
 const LONG: Duration = Duration::from_millis(2);
 /// How long these facts are remembered.
 const REMEMBERED: Duration = Duration::from_secs(60);
-/// The most helpers that this gpumap may abandon on the node.
-const LEFT_BEHIND: usize = 16;
-/// Bytes of `stat`.
-const LIMIT: usize = 8 << 10;
 
 /// Processes that kept a helper waiting.
 #[derive(Debug, Default)]
@@ -84,15 +80,13 @@ impl SlowProcesses {
 
     /// Start time and user: reading these never waits for the process.
     fn who(&mut self, proc: &Dir, pid: u32) -> Option<(u64, Account)> {
-        let dir = proc.child(format!("{pid}/.").as_str()).ok()?;
-        let mut text = Vec::new();
-        dir.read_piece(c"stat", &mut text, LIMIT).ok()?;
+        let process = PinnedProcess::open(proc, pid).ok()?;
         let own = *self.own.get_or_insert_with(own_namespace);
-        Some((parse_stat(&text)?.start_time, account(&dir, own)?))
+        Some((process.stat().ok()?.start_time, account(process.dir(), own)?))
     }
 }
 
 /// Whether one more helper may be abandoned.
 fn may_lose_another() -> bool {
-    left_behind() < LEFT_BEHIND
+    left_behind() < MOST_LEFT_BEHIND
 }

@@ -1,5 +1,7 @@
 //! Why memory of a process could not be read.
 
+use nix::errno::Errno;
+
 /// Why there are no bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::observe) enum Fault {
@@ -9,6 +11,8 @@ pub(in crate::observe) enum Fault {
     Gone,
     /// Enough has been read.
     Spent,
+    /// A call failed, which says nothing of what is there.
+    Failed(Errno),
 }
 
 impl Fault {
@@ -18,6 +22,7 @@ impl Fault {
             Self::Absent => "its memory cannot be read there: the page is not mapped or not resident",
             Self::Gone => "it has ended",
             Self::Spent => "it takes too long to read",
+            Self::Failed(_) => "its memory could not be read: a call failed",
         }
     }
 }

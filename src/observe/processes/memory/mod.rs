@@ -17,7 +17,11 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 
+use crate::observe::pinned::{NotRead, PinnedProcess};
+use crate::observe::problems::errno_of;
+use crate::observe::procfile::Stat;
 use crate::sys::dir::Dir;
+use crate::sys::retry::again;
 pub(in crate::observe) use fault::Fault;
 use pages::Pages;
 pub(in crate::observe::processes) use pages::word;
@@ -27,6 +31,8 @@ pub(in crate::observe::processes) use pages::word;
 const CALLS: u32 = 4096;
 const BYTES: usize = 128 << 20;
 const TIME: Duration = Duration::from_secs(3);
+/// How often a process is read that executes another program meanwhile.
+const TRIES: usize = 3;
 /// An address at which nothing is ever mapped, on any supported architecture.
 const NOWHERE: u64 = 0x7fff_ffff_ffff_f000;
 
@@ -40,6 +46,31 @@ pub(in crate::observe) struct Memory {
     calls: u32,
     bytes: usize,
     end: Instant,
+    /// The first call that failed since this was asked.
+    failure: Option<Errno>,
+}
+
+/// What `read` makes of the memory of a process and of what `stat` says of the same program:
+/// a process that executes another one meanwhile is read again. `None` where `read` had
+/// nothing to say each time, or the program was another each time.
+///
+/// # Errors
+///
+/// `stat` cannot be read.
+pub(in crate::observe) fn of_one_program<T>(
+    process: &PinnedProcess,
+    mut read: impl FnMut(&mut Result<Memory, Errno>, &Stat) -> Option<T>,
+) -> Result<Option<T>, NotRead> {
+    for _ in 0..TRIES {
+        // In this order: what `stat` says is of this memory, or that is dead.
+        let mut memory = Memory::open(process.dir());
+        let stat = process.stat()?;
+        let found = read(&mut memory, &stat);
+        if found.is_some() && memory.map_or(true, |memory| memory.is_alive()) {
+            return Ok(found);
+        }
+    }
+    Ok(None)
 }
 
 impl Memory {
@@ -53,7 +84,7 @@ impl Memory {
         let file = dir.open_file(c"mem")?;
         let pages = Pages::open(dir)?;
         let end = Instant::now() + TIME;
-        Ok(Self { file, pages, devices: Vec::new(), calls: CALLS, bytes: BYTES, end })
+        Ok(Self { file, pages, devices: Vec::new(), calls: CALLS, bytes: BYTES, end, failure: None })
     }
 
     /// Keeps away from these parts, in which devices are mapped.
@@ -69,13 +100,29 @@ impl Memory {
         if Instant::now() >= self.end {
             return Err(Fault::Spent);
         }
+        let read = self.ready(address, buffer);
+        if let Err(Fault::Failed(errno)) = read {
+            self.failure.get_or_insert(errno);
+        }
+        read
+    }
+
+    fn ready(&self, address: u64, buffer: &mut [u8]) -> Result<usize, Fault> {
         let ready = self.pages.ready(address, buffer.len())?;
         let ready = self.before_devices(address, ready)?;
-        match self.file.read_at(buffer.get_mut(..ready).unwrap_or_default(), address) {
+        let buffer = buffer.get_mut(..ready).unwrap_or_default();
+        match again(|| self.file.read_at(buffer, address)).map_err(|error| errno_of(&error)) {
             Ok(0) => Err(Fault::Gone),
             Ok(count) => Ok(count),
-            Err(_) => Err(Fault::Absent),
+            // The page went meanwhile.
+            Err(Errno::EIO) => Err(Fault::Absent),
+            Err(errno) => Err(Fault::Failed(errno)),
         }
+    }
+
+    /// Why calls failed since this was asked, so that what was read lacks something.
+    pub(in crate::observe) fn failure(&mut self) -> Option<Errno> {
+        self.failure.take()
     }
 
     /// How many of `length` bytes lie before the next device.
@@ -121,6 +168,6 @@ impl Memory {
     /// Whether the address space is still in use: a read where nothing can be
     /// mapped fails as long as it is, and ends after.
     pub(in crate::observe) fn is_alive(&self) -> bool {
-        self.pages.is_alive() && !matches!(self.file.read_at(&mut [0], NOWHERE), Ok(0))
+        self.pages.is_alive() && !matches!(again(|| self.file.read_at(&mut [0], NOWHERE)), Ok(0))
     }
 }

@@ -10,7 +10,9 @@ use nix::errno::Errno;
 use nix::unistd::{SysconfVar, sysconf};
 
 use super::fault::Fault;
+use crate::observe::problems::errno_of;
 use crate::sys::dir::Dir;
+use crate::sys::retry::again;
 
 /// Bytes that are looked at with one call, whole pages.
 pub(super) const MOST: usize = 256 << 10;
@@ -53,10 +55,10 @@ impl Pages {
         let wanted = (inside + length).div_ceil(size) * ENTRY;
         let wanted = entries.get_mut(..wanted).ok_or(Fault::Absent)?;
         let place = address / size as u64 * ENTRY as u64;
-        match self.0.read_at(wanted, place) {
+        match again(|| self.0.read_at(wanted, place)) {
             Ok(0) => return Err(if self.is_alive() { Fault::Absent } else { Fault::Gone }),
             Ok(_) => {}
-            Err(_) => return Err(Fault::Absent),
+            Err(error) => return Err(Fault::Failed(errno_of(&error))),
         }
         // Entries that could not be read are zero, which means a page that is not
         // there.
@@ -69,7 +71,7 @@ impl Pages {
 
     /// Whether the address space is still in use.
     pub(super) fn is_alive(&self) -> bool {
-        !matches!(self.0.read_at(&mut [0; ENTRY], 0), Ok(0))
+        !matches!(again(|| self.0.read_at(&mut [0; ENTRY], 0)), Ok(0))
     }
 }
 

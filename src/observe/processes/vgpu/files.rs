@@ -12,6 +12,7 @@ use nix::time::{ClockId, clock_gettime};
 
 use super::candidates::path;
 use crate::observation::{Answer, FileFacts, LARGEST_REGION, MappedFile, RegionContents, SparseBytes};
+use crate::observe::pinned::NotRead;
 use crate::observe::processes::mapped_files::find;
 use crate::observe::processes::mappings::Mapping;
 use crate::sys::dir::Dir;
@@ -111,6 +112,18 @@ impl RegionReader {
                 Answer::Known(bytes)
             }
         }
+    }
+}
+
+/// What was found below the root of a process, which may refuse to be looked at in any way;
+/// an error where the kernel had no room for the look.
+pub(super) fn found<T>(found: Result<T, Errno>) -> Result<Option<T>, NotRead> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(errno @ (Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM | Errno::EIO | Errno::EAGAIN)) => {
+            Err(NotRead::Failed("/root", errno))
+        }
+        Err(_) => Ok(None),
     }
 }
 

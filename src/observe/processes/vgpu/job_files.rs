@@ -4,45 +4,52 @@ use std::ffi::CString;
 
 use nix::errno::Errno;
 
-use super::files::facts;
+use super::files::{facts, found};
 use super::preload;
 use crate::observation::{Answer, Detail, JobFile};
-use crate::observe::procfile::cgroup_line;
+use crate::observe::pinned::{NotRead, PinnedProcess};
 use crate::owner;
 use crate::sys::dir::{Dir, PathHandle};
 use crate::sys::stat::FileKind;
 
 /// Where they are.
 const DIRECTORY: &str = "/var/run/softmig";
-/// Bytes of `/proc/PID/cgroup`.
-const CGROUP_LIMIT: usize = 256 << 10;
 
 /// The files that exist for the job of a process: those that its own root shows,
 /// and those of the node that it does not show. A user can give a process a view of
 /// files of its own.
-pub(super) fn read(dir: &Dir, detail: &Detail) -> Vec<JobFile> {
+pub(super) fn read(process: &PinnedProcess, detail: &Detail) -> Result<Vec<JobFile>, NotRead> {
+    let dir = process.dir();
     // Where another pid namespace or a security module hides process 1, gpumap's own root
     // is the node's.
     let node = dir.child(c"../1/root/.").or_else(|_| dir.child(c"../self/root/."));
     let roots = [dir.child(c"root/."), node];
     let directory = CString::new(DIRECTORY).unwrap_or_default();
-    let is_used = |root: &Dir| root.find_inside(&directory, true).is_ok();
-    if !roots.iter().flatten().any(is_used) {
-        return Vec::new();
+    let [own, node] = roots.map(found);
+    let roots = [own?, node?];
+    let mut is_used = false;
+    for root in roots.iter().flatten() {
+        is_used |= found(root.find_inside(&directory, true))?.is_some();
+    }
+    if !is_used {
+        return Ok(Vec::new());
     }
     let mut files = Vec::new();
-    for (name, foreign) in names(dir, detail) {
+    for (name, foreign) in names(process, detail)? {
         let Ok(path) = CString::new(format!("{DIRECTORY}/{name}.conf")) else { continue };
-        let find = |root: &Result<Dir, Errno>| root.as_ref().ok()?.find_inside(&path, false).ok();
-        let [own, node] = roots.each_ref().map(find);
+        let find = |root: &Option<Dir>| match root {
+            Some(root) => found(root.find_inside(&path, false)),
+            None => Ok(None),
+        };
+        let [own_root, node_root] = &roots;
+        let (own, node) = (find(own_root)?, find(node_root)?);
         let is_same = own
             .as_ref()
             .zip(node.as_ref())
             .is_some_and(|((_, own), (_, node))| (own.dev, own.inode) == (node.dev, node.inode));
-        let [own_root, node_root] = &roots;
-        let found = [(own_root, own, false), (node_root, node.filter(|_| !is_same), true)];
-        for (root, found, outside) in found {
-            let (Ok(root), Some((place, stat))) = (root, found) else { continue };
+        let places = [(own_root, own, false), (node_root, node.filter(|_| !is_same), true)];
+        for (root, place, outside) in places {
+            let (Some(root), Some((place, stat))) = (root, place) else { continue };
             let text = text(root, &path, &place, stat.kind)
                 .map_or_else(Answer::Missing, |text| Answer::Known(text.into()));
             let regular = stat.kind == FileKind::Regular;
@@ -56,7 +63,7 @@ pub(super) fn read(dir: &Dir, detail: &Detail) -> Vec<JobFile> {
             });
         }
     }
-    files
+    Ok(files)
 }
 
 /// What a file says. The library takes no symbolic link, but what the file behind it
@@ -71,15 +78,18 @@ fn text(root: &Dir, path: &CString, place: &PathHandle, kind: FileKind) -> Resul
 /// The names that SoftMig tries, in its order, and whether they are of a job that the
 /// environment names while the process is in another: those of the environment's job
 /// come first, then those of the job that the process is in.
-fn names(dir: &Dir, detail: &Detail) -> Vec<(String, bool)> {
+fn names(process: &PinnedProcess, detail: &Detail) -> Result<Vec<(String, bool)>, NotRead> {
     let environment = detail.at_exec.known();
     let number = |name: &str| {
         let value = environment?.get(name)?.value.as_bytes();
         str::from_utf8(value).ok()?.parse::<u64>().ok()
     };
-    let mut text = Vec::new();
-    let cgroup = dir.read_piece(c"cgroup", &mut text, CGROUP_LIMIT).ok();
-    let own = cgroup.and_then(|()| owner::of_path(cgroup_line(&text, None)?)?.job_id);
+    let own = match process.cgroups() {
+        Ok(lines) => lines.unified().and_then(|line| owner::of_path(line)?.job_id),
+        // Too long for a job's cgroup.
+        Err(NotRead::Failed(_, Errno::ENAMETOOLONG)) => None,
+        Err(why) => return Err(why),
+    };
     let task = number("SLURM_ARRAY_TASK_ID");
     let mut jobs: Vec<u64> = number("SLURM_JOB_ID").into_iter().chain(own).collect();
     jobs.dedup();
@@ -88,5 +98,5 @@ fn names(dir: &Dir, detail: &Detail) -> Vec<(String, bool)> {
         let of_task = task.map(|task| format!("{job}_{task}"));
         of_task.into_iter().chain([job.to_string()]).map(move |name| (name, foreign)).collect::<Vec<_>>()
     };
-    jobs.iter().flat_map(of_job).collect()
+    Ok(jobs.iter().flat_map(of_job).collect())
 }

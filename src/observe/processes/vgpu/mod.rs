@@ -14,9 +14,9 @@ mod variables;
 
 use crate::model::{DeviceType, LIMIT_VARIABLES};
 use crate::observation::{Answer, Detail, VgpuTraces};
+use crate::observe::pinned::{NotRead, PinnedProcess};
 use crate::observe::processes::credentials::{own_namespace, responsible_user};
 use crate::observe::processes::memory::Memory;
-use crate::sys::dir::Dir;
 
 /// Major number of NVIDIA's devices (`linux/major.h` keeps it for local use).
 const NVIDIA: u32 = 195;
@@ -33,8 +33,8 @@ pub(super) struct TraceReader {
 /// A process whose traces are looked for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Looked<'a> {
-    /// Its directory in `/proc`.
-    pub(super) dir: &'a Dir,
+    /// The process, or a thread that lives.
+    pub(super) process: &'a PinnedProcess,
     /// The text of its mappings, and whether there is more.
     pub(super) maps: &'a [u8],
     pub(super) cut: bool,
@@ -48,38 +48,39 @@ impl TraceReader {
         &mut self,
         looked: Looked<'_>,
         memory: Option<&mut Memory>,
-    ) -> Option<Box<VgpuTraces>> {
+    ) -> Result<Option<Box<VgpuTraces>>, NotRead> {
+        let (process, dir) = (looked.process, looked.process.dir());
         let is_mapped = candidates::may_have_any(looked.maps);
         let has_limits = has_limits(looked.detail);
         if !is_mapped && !has_limits && !holds_gpu(looked.detail) {
-            return None;
+            return Ok(None);
         }
         let mut traces = VgpuTraces { cut: looked.cut, ..VgpuTraces::default() };
         if is_mapped {
             let found = candidates::find(looked.maps, environment_path(looked.detail));
             traces.cut |= found.more;
-            traces.libraries = found.libraries.iter().map(|one| files::library(looked.dir, one)).collect();
-            let user = responsible_user(looked.dir, self.own_namespace());
-            let region = |one| self.regions.region(looked.dir, one, user);
+            traces.libraries = found.libraries.iter().map(|one| files::library(dir, one)).collect();
+            let user = responsible_user(dir, self.own_namespace());
+            let region = |one| self.regions.region(dir, one, user);
             traces.regions = found.regions.iter().filter_map(region).collect();
             traces.variables = match memory {
-                Some(memory) => self.variables.read(looked.dir, looked.maps, memory, &traces.libraries),
+                Some(memory) => self.variables.read(dir, looked.maps, memory, &traces.libraries),
                 None => Answer::Missing("its memory cannot be read".to_owned()),
             };
         }
-        traces.preload = preload::read(looked.dir);
-        traces.job_files = job_files::read(looked.dir, looked.detail);
-        traces.override_file = override_file::read(looked.dir);
+        traces.preload = preload::read(dir);
+        traces.job_files = job_files::read(process, looked.detail)?;
+        traces.override_file = override_file::read(dir)?;
         let overrides = traces.override_file.as_ref().and_then(|file| file.variables.known());
         let has_limits = has_limits || overrides.is_some_and(|limits| !limits.is_empty());
         let shows = !traces.libraries.is_empty() || !traces.regions.is_empty() || has_limits;
         let is_preloaded = traces.preload.known().is_some_and(Option::is_some);
         if !shows && !is_preloaded && traces.job_files.is_empty() {
-            return None;
+            return Ok(None);
         }
-        status::fill(looked.dir, &mut traces);
-        traces.other_user_namespace = status::is_elsewhere(looked.dir, self.own_namespace());
-        Some(Box::new(traces))
+        status::fill(&process.status()?, &mut traces);
+        traces.other_user_namespace = status::is_elsewhere(dir, self.own_namespace());
+        Ok(Some(Box::new(traces)))
     }
 
     fn own_namespace(&mut self) -> Option<u64> {

@@ -2,10 +2,11 @@
 //!
 //! The file may hold any variables. Of these the limits alone are kept.
 
-use super::files::facts;
+use super::files::{facts, found};
 use super::preload;
 use crate::model::LIMIT_VARIABLES;
 use crate::observation::{Answer, OverrideFile, Variable};
+use crate::observe::pinned::NotRead;
 use crate::observe::processes::environment::filter::{variable, wanted};
 use crate::sys::dir::Dir;
 
@@ -13,15 +14,15 @@ use crate::sys::dir::Dir;
 const LIMIT: usize = 64 << 10;
 
 /// The file, if there is one and it can be found.
-pub(super) fn read(dir: &Dir) -> Option<OverrideFile> {
-    let root = dir.child(c"root/.").ok()?;
-    let (place, stat) = root.find_inside(c"overrideEnv", true).ok()?;
+pub(super) fn read(dir: &Dir) -> Result<Option<OverrideFile>, NotRead> {
+    let Some(root) = found(dir.child(c"root/."))? else { return Ok(None) };
+    let Some((place, stat)) = found(root.find_inside(c"overrideEnv", true))? else { return Ok(None) };
     let text = match stat.size {
         size if size > LIMIT as u64 => Err(format!("it is longer than {} KiB", LIMIT >> 10)),
         _ => preload::beginning(&place, LIMIT),
     };
     let variables = text.map_or_else(Answer::Missing, |text| Answer::Known(limits(&text)));
-    Some(OverrideFile { file: facts(&stat), variables })
+    Ok(Some(OverrideFile { file: facts(&stat), variables }))
 }
 
 /// The limits that the lines `NAME=VALUE` set, the last one first: it beats the others.

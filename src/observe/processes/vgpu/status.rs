@@ -3,17 +3,12 @@
 use nix::errno::Errno;
 
 use crate::observation::VgpuTraces;
-use crate::observe::procfile::STATUS_LIMIT;
 use crate::sys::dir::Dir;
 use crate::sys::namespace;
 use crate::sys::stat::stat_at;
 
 /// Fills in pids, umask and caught signals.
-pub(super) fn fill(dir: &Dir, traces: &mut VgpuTraces) {
-    let mut text = Vec::new();
-    if dir.read_piece(c"status", &mut text, STATUS_LIMIT).is_err() {
-        return;
-    }
+pub(super) fn fill(text: &[u8], traces: &mut VgpuTraces) {
     let field = |name: &str| {
         let mut lines = text.split(|byte| *byte == b'\n');
         let line = lines.find_map(|line| line.strip_prefix(name.as_bytes())?.strip_prefix(b":"))?;

@@ -62,6 +62,7 @@ impl ListReader {
             Ok((walk, walked))
         });
         heap::give_back();
+        // Without the iterator the queries answer the same.
         let walk = tried.ok().filter(|(_, walked)| {
             let is_worth_it = least == 0 || walked.len() <= count.saturating_mul(TIMES);
             is_worth_it && self_test::passes(hierarchy, nodes, walked)
@@ -80,10 +81,12 @@ impl ListReader {
             return None;
         }
         let result = self.walk.as_mut()?.read();
+        // The queries answer the same.
         self.failures = if result.is_ok() { 0 } else { self.failures.saturating_add(1) };
         if self.failures >= FAILURES {
             self.walk = None;
         }
+        // The queries answer the same.
         result.ok()
     }
 }

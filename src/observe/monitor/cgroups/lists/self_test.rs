@@ -25,9 +25,12 @@ pub(super) fn passes(hierarchy: &Hierarchy, nodes: &Nodes, walked: &Walked) -> b
 /// Whether the queries say, after the walk, what they had said before it.
 fn is_unchanged(hierarchy: &Hierarchy, nodes: &Nodes, path: &Text, node: &CgroupNode) -> bool {
     let ask = |dir: &Dir| {
+        // What cannot be asked fails the test, and the queries are used.
         let [own, effective] = [ListKind::Own, ListKind::Effective].map(|kind| query(dir.as_fd(), kind).ok());
+        // The same.
         Some((own?, effective?, dir.stat().ok()?))
     };
+    // The same.
     let Ok(Some((own, effective, stat))) = nodes.with_dir(hierarchy, path, ask) else { return false };
     let (was_own, was_effective) = (node.cgroup.own.known(), node.cgroup.effective.known());
     own.revision == node.revision

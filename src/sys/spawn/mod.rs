@@ -1,5 +1,11 @@
 //! Asks the kernel from inside a cgroup: a process is started right in it, asks its
 //! questions, and ends.
+//!
+//! The users of that cgroup decide when the process runs, and may move it elsewhere. So
+//! nothing here waits for it without limit, and its answers count only if it was in the
+//! cgroup before it asked and at its end.
+
+mod membership;
 
 use std::fs::File;
 use std::io::Read;
@@ -9,14 +15,23 @@ use std::time::{Duration, Instant};
 
 use libc::{c_int, c_long};
 use nix::errno::Errno;
-use nix::fcntl::OFlag;
-use nix::unistd::pipe2;
+use nix::fcntl::{OFlag, openat};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::stat::Mode;
+use nix::unistd::{pipe2, write};
 
 use super::access::{Access, AccessAnswer, answer, mode};
+use super::helper::{Child, MOST_LEFT_BEHIND, left_behind};
+use membership::Membership;
 
 /// Questions of one process: their answers fit into the smallest pipe there
 /// is, one page, so that writing them never blocks.
 pub const QUESTION_LIMIT: usize = 1024;
+
+/// How long a process that was moved out and killed is waited for: it runs beside this one
+/// and needs no more than a moment.
+const MOMENT: Duration = Duration::from_millis(50);
 
 /// `struct clone_args`, `linux/sched.h`, as of Linux 5.7.
 #[repr(C)]
@@ -44,13 +59,21 @@ pub enum AskError {
     TimedOut,
     /// It ended without all of its answers.
     Died,
+    /// It was not in the cgroup when it was asked, or nothing told that it was.
+    Elsewhere,
+    /// Too many that did not end are left behind; another one is not started.
+    TooMany,
 }
 
 /// Starts a process in a cgroup that asks, for each node (a handle opened with
 /// `O_PATH`, which opens no device), whether it may be accessed, and ends.
 /// Answers come in the order of the questions. The process is a copy of this
-/// one, makes no system call beside the questions, one write and its exit, and
-/// is dead and waited for when this returns; it dies with its parent too.
+/// one and makes no system call beside the questions, a read, a write and its exit; it dies
+/// with its parent too.
+///
+/// One that does not answer within `limit` is moved to `home`, the caller's own cgroup,
+/// and killed: in a cgroup that gets no processor time not even a killed process ends. It
+/// is waited for only for a moment, and later by [`left_behind`].
 ///
 /// Since Linux 5.8: `CLONE_INTO_CGROUP` (5.7), faccessat2 on a handle (5.8).
 ///
@@ -61,9 +84,14 @@ pub enum AskError {
 /// `ENODEV` for a removed one.
 pub fn ask_inside(
     cgroup: BorrowedFd<'_>,
+    home: Option<BorrowedFd<'_>>,
     questions: &[(BorrowedFd<'_>, Access)],
     limit: Duration,
 ) -> Result<Vec<AccessAnswer>, AskError> {
+    if left_behind() >= MOST_LEFT_BEHIND {
+        return Err(AskError::TooMany);
+    }
+    let end = Instant::now() + limit;
     let asked: Vec<(RawFd, c_int)> = questions
         .iter()
         .take(QUESTION_LIMIT)
@@ -71,15 +99,23 @@ pub fn ask_inside(
         .collect();
     let mut answers = vec![0_u8; asked.len() * size_of::<c_int>()];
     let (reader, writer) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK).map_err(AskError::Start)?;
-    let child = start(cgroup, &asked, &mut answers, writer.as_raw_fd()).map_err(AskError::Start)?;
+    let go = EventFd::from_flags(EfdFlags::EFD_CLOEXEC).map_err(AskError::Start)?;
+    let ends = (go.as_fd().as_raw_fd(), writer.as_raw_fd());
+    let child = start(cgroup, &asked, &mut answers, ends).map_err(AskError::Start)?;
     drop(writer);
-    let ended = child.wait(limit);
-    let complete = File::from(reader).read_exact(&mut answers).is_ok();
-    match (ended, complete) {
-        (_, true) => Ok(answers.chunks_exact(size_of::<c_int>()).map(parse).collect()),
-        (true, false) => Err(AskError::Died),
-        (false, false) => Err(AskError::TimedOut),
+    let membership = Membership::of(&child, cgroup);
+    go.write(1).map_err(AskError::Start)?;
+    if !has_ended(&child, end) {
+        move_to(&child, home);
+        child.kill();
+        has_ended(&child, Instant::now() + MOMENT);
+        return Err(AskError::TimedOut);
     }
+    if !membership.is_some_and(|membership| membership.still_holds(&child)) {
+        return Err(AskError::Elsewhere);
+    }
+    File::from(reader).read_exact(&mut answers).map_err(|_| AskError::Died)?;
+    Ok(answers.chunks_exact(size_of::<c_int>()).map(parse).collect())
 }
 
 /// An errno as the child wrote it.
@@ -88,14 +124,11 @@ fn parse(bytes: &[u8]) -> AccessAnswer {
     answer(if errno == 0 { Ok(()) } else { Err(Errno::from_raw(errno)) })
 }
 
-/// The child; dropping it kills it and waits for it.
-struct Child(OwnedFd);
-
 fn start(
     cgroup: BorrowedFd<'_>,
     asked: &[(RawFd, c_int)],
     answers: &mut [u8],
-    writer: RawFd,
+    ends: (RawFd, RawFd),
 ) -> Result<Child, Errno> {
     let mut pidfd: c_int = -1;
     let args = CloneArgs {
@@ -113,11 +146,12 @@ fn start(
     // `child` does.
     let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<CloneArgs>()) };
     if pid == 0 {
-        child(asked, answers, writer, parent);
+        child(asked, answers, ends, parent);
     }
     Errno::result(pid)?;
     // SAFETY: the kernel has just made this descriptor for us.
-    Ok(Child(unsafe { OwnedFd::from_raw_fd(pidfd) }))
+    let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+    Ok(Child::held(libc::pid_t::try_from(pid).unwrap_or_default(), Some(pidfd)))
 }
 
 /// `CLONE_INTO_CGROUP`, `linux/sched.h`.
@@ -125,15 +159,18 @@ const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
 /// The child's part: system calls alone. It allocates nothing, takes no lock, runs
 /// no destructor and cannot panic.
-fn child(asked: &[(RawFd, c_int)], answers: &mut [u8], writer: RawFd, parent: c_long) -> ! {
+fn child(asked: &[(RawFd, c_int)], answers: &mut [u8], (go, writer): (RawFd, RawFd), parent: c_long) -> ! {
     // SAFETY: plain system calls with numbers; the empty path is terminated,
     // and the buffer is as long as is said. errno is this thread's own.
     unsafe {
         let none = c_long::default();
         let (die, kill) = (libc::PR_SET_PDEATHSIG as c_long, libc::SIGKILL as c_long);
         libc::syscall(libc::SYS_prctl, die, kill, none, none, none);
-        // The parent may have died before that.
-        if libc::syscall(libc::SYS_getppid) == parent {
+        let mut told = 0_u64;
+        // The parent may have died before that. Else it says when to begin.
+        if libc::syscall(libc::SYS_getppid) == parent
+            && libc::syscall(libc::SYS_read, go as c_long, &raw mut told, size_of::<u64>()) > 0
+        {
             for ((node, mode), place) in asked.iter().zip(answers.chunks_exact_mut(4)) {
                 let flags = (libc::AT_EACCESS | libc::AT_EMPTY_PATH) as c_long;
                 let (node, mode) = (*node as c_long, *mode as c_long);
@@ -149,40 +186,26 @@ fn child(asked: &[(RawFd, c_int)], answers: &mut [u8], writer: RawFd, parent: c_
     }
 }
 
-impl Child {
-    /// Whether it ended by itself in time.
-    fn wait(&self, limit: Duration) -> bool {
-        let end = Instant::now() + limit;
-        loop {
-            let left = end.saturating_duration_since(Instant::now());
-            let milliseconds = c_int::try_from(left.as_millis()).unwrap_or(c_int::MAX);
-            let mut poll = libc::pollfd { fd: self.0.as_fd().as_raw_fd(), events: libc::POLLIN, revents: 0 };
-            // SAFETY: one live pollfd.
-            match unsafe { libc::poll(&raw mut poll, 1, milliseconds) } {
-                1.. => return true,
-                _ if left.is_zero() => return false,
-                _ => {}
-            }
+/// Waits for the end of a child that nobody has waited for yet; whether it came in time.
+fn has_ended(child: &Child, end: Instant) -> bool {
+    let Some(pidfd) = child.pidfd() else { return false };
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        let timeout = PollTimeout::try_from(left.as_millis()).unwrap_or(PollTimeout::MAX);
+        match poll(&mut [PollFd::new(pidfd, PollFlags::POLLIN)], timeout) {
+            Ok(1..) => return true,
+            _ if left.is_zero() => return false,
+            _ => {}
         }
     }
 }
 
-/// A process that is frozen with its cgroup dies of SIGKILL too (cgroup2).
-impl Drop for Child {
-    fn drop(&mut self) {
-        let fd = self.0.as_raw_fd() as c_long;
-        let (kill, of_pidfd, ended) =
-            (libc::SIGKILL as c_long, libc::P_PIDFD as c_long, libc::WEXITED as c_long);
-        let none = c_long::default();
-        // SAFETY: system calls on a live pidfd; P_PIDFD waits for this very
-        // child, and a null siginfo is allowed for both.
-        unsafe {
-            libc::syscall(libc::SYS_pidfd_send_signal, fd, kill, none, none);
-            while libc::syscall(libc::SYS_waitid, of_pidfd, fd, none, ended, none) < 0
-                && *libc::__errno_location() == libc::EINTR
-            {}
-        }
-    }
+/// Moves a child into a cgroup. Where that does not work it stays where it is: it is killed
+/// and left behind in any case.
+fn move_to(child: &Child, cgroup: Option<BorrowedFd<'_>>) {
+    let flags = OFlag::O_WRONLY | OFlag::O_CLOEXEC;
+    let procs = cgroup.and_then(|cgroup| openat(cgroup, c"cgroup.procs", flags, Mode::empty()).ok());
+    let _stays = procs.map(|procs| write(procs, child.pid().to_string().as_bytes()));
 }
 
 #[cfg(test)]
@@ -194,7 +217,7 @@ mod tests {
     #[test]
     fn no_cgroup() {
         let dir = Dir::open("/proc".as_ref()).unwrap();
-        let asked = ask_inside(dir.as_fd(), &[], Duration::from_secs(5));
+        let asked = ask_inside(dir.as_fd(), None, &[], Duration::from_secs(5));
         assert!(matches!(asked, Err(AskError::Start(_))), "{asked:?}");
     }
 

@@ -1,0 +1,208 @@
+//! A process, held by a handle of its directory in `/proc`: the one reader of its files.
+//!
+//! The handle shows nothing once the process is gone, even if its pid is used again, so
+//! that what is read through it never mixes two processes. A file that cannot be read says
+//! why: [`NotRead::Gone`] is said by the kernel alone.
+//!
+//! A thread has the same files in a directory below `task`, and is read in the same way.
+
+use std::fmt;
+use std::path::Path;
+
+use nix::errno::Errno;
+
+use super::procfile::{self, CgroupLines, Stat, parse_stat};
+use crate::sys::absence::is_absence;
+use crate::sys::dir::Dir;
+use crate::sys::stat::stat_at;
+
+/// Bytes read of `stat`: one line.
+const STAT_LIMIT: usize = 8 << 10;
+/// Bytes read of `status`: a process that may set its groups can have 65,536 of them
+/// (`NGROUPS_MAX`), each with up to eleven bytes.
+pub(in crate::observe) const STATUS_LIMIT: usize = 1 << 20;
+/// Bytes read of `cgroup`: some fifteen lines of at most a path's length.
+const CGROUP_LIMIT: usize = 256 << 10;
+/// How often threads are listed that end before they are looked at.
+const LISTINGS: usize = 8;
+
+/// A process or thread, pinned.
+#[derive(Debug)]
+pub(crate) struct PinnedProcess {
+    pid: u32,
+    dir: Dir,
+}
+
+/// Why a fact of a process is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotRead {
+    /// The kernel says that there is no such process, or that it has ended.
+    Gone,
+    /// Anything else: the file, and what went wrong.
+    Failed(&'static str, Errno),
+}
+
+impl fmt::Display for NotRead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gone => f.write_str("it has ended"),
+            Self::Failed(file, errno) => write!(f, "cannot read /proc/PID{file}: {errno}"),
+        }
+    }
+}
+
+impl PinnedProcess {
+    /// Pins the process that has this pid now in a proc file system, or the thread that has
+    /// this number in a directory `task`.
+    pub(crate) fn open(proc: &Dir, pid: u32) -> Result<Self, NotRead> {
+        // The dot takes the right to search the directory, which hidepid refuses.
+        match proc.child(format!("{pid}/.").as_str()) {
+            Ok(dir) => Ok(Self { pid, dir }),
+            Err(errno) if is_absence(errno) => Err(NotRead::Gone),
+            Err(errno) => Err(NotRead::Failed("", errno)),
+        }
+    }
+
+    /// The same, by the path of the proc file system.
+    pub(crate) fn at(proc: &Path, pid: u32) -> Result<Self, NotRead> {
+        Self::open(&Dir::open(proc).map_err(|errno| NotRead::Failed("", errno))?, pid)
+    }
+
+    /// Its pid, or the number of the thread.
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Its directory in `/proc`.
+    pub(crate) fn dir(&self) -> &Dir {
+        &self.dir
+    }
+
+    /// Its effective uid: whether it is dumpable or not, the directory itself belongs to
+    /// that (`task_dump_owner` in fs/proc/base.c). Of a process that has ended it is 0, so
+    /// ask before [`Self::stat`].
+    pub(crate) fn uid(&self) -> Result<u32, NotRead> {
+        Ok(self.dir.stat().map_err(|errno| self.failed("", errno))?.uid)
+    }
+
+    /// The fields of `stat`.
+    pub(crate) fn stat(&self) -> Result<Stat, NotRead> {
+        stat(&self.dir).map_err(|errno| self.failed("/stat", errno))
+    }
+
+    /// The text of `status`.
+    pub(crate) fn status(&self) -> Result<Vec<u8>, NotRead> {
+        status(&self.dir).map_err(|errno| self.failed("/status", errno))
+    }
+
+    /// Its cgroups. Of a path that is too long, some kernels show nothing at all and fail
+    /// with `ENAMETOOLONG`.
+    pub(crate) fn cgroups(&self) -> Result<CgroupLines, NotRead> {
+        let mut text = Vec::new();
+        let read = self.dir.read_piece(c"cgroup", &mut text, CGROUP_LIMIT);
+        read.map(|()| CgroupLines::new(text)).map_err(|errno| self.failed("/cgroup", errno))
+    }
+
+    /// Whether it is a process and not one of the other threads of one, which `/proc` shows
+    /// too when it is asked by number.
+    pub(crate) fn is_process(&self) -> Result<bool, NotRead> {
+        let text = self.status()?;
+        let value = text.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"Tgid:"));
+        let value = value.and_then(|value| std::str::from_utf8(value).ok()?.trim().parse().ok());
+        value.map(|leader: u32| leader == self.pid).ok_or(NotRead::Failed("/status", Errno::EBADMSG))
+    }
+
+    /// The first thread that `lives`; `None` if there is none.
+    ///
+    /// The files of `/proc/PID` are those of the main thread. Once that has ended they show
+    /// no descriptors, and the cgroup in which it ended, whatever the other threads do since.
+    pub(crate) fn living_thread(&self, lives: impl Fn(&Stat) -> bool) -> Result<Option<Self>, NotRead> {
+        let tasks = self.dir.child(c"task").map_err(|errno| self.failed("/task", errno))?;
+        for _ in 0..LISTINGS {
+            let (mut found, mut failure, mut vanished) = (None, None, false);
+            let listed = tasks.numbers(c".", |_, tid| {
+                match Self::open(&tasks, tid).and_then(|thread| Ok((thread.stat()?, thread))) {
+                    Ok((stat, thread)) => found = lives(&stat).then_some(thread),
+                    Err(NotRead::Gone) => vanished = true,
+                    Err(error) => failure = Some(error),
+                }
+                found.is_none()
+            });
+            listed.map_err(|errno| self.failed("/task", errno))?;
+            match (found, failure) {
+                (None, Some(failure)) => return Err(failure),
+                (None, None) if vanished => {}
+                (found, _) => return Ok(found),
+            }
+        }
+        Err(NotRead::Failed("/task", Errno::EAGAIN))
+    }
+
+    /// Why one of its files could not be read: it is gone only if all of its files are.
+    pub(crate) fn failed(&self, file: &'static str, errno: Errno) -> NotRead {
+        let is_gone = || matches!(stat_at(&self.dir, c"stat"), Err(errno) if is_absence(errno));
+        if is_absence(errno) && is_gone() { NotRead::Gone } else { NotRead::Failed(file, errno) }
+    }
+}
+
+/// What `stat` says of the process with this directory.
+///
+/// # Errors
+///
+/// Those of openat(2) and read(2); `EBADMSG` where the text is none of `stat`.
+pub(crate) fn stat(process: &Dir) -> Result<Stat, Errno> {
+    let mut text = Vec::new();
+    process.read_piece(c"stat", &mut text, STAT_LIMIT)?;
+    parse_stat(&text).ok_or(Errno::EBADMSG)
+}
+
+/// The uids of the process with this directory: real, effective, saved and of the file
+/// system.
+///
+/// # Errors
+///
+/// Those of openat(2) and read(2); `EBADMSG` where `status` does not say.
+pub(crate) fn uids(process: &Dir) -> Result<[u32; 4], Errno> {
+    procfile::uids(&status(process)?).ok_or(Errno::EBADMSG)
+}
+
+/// The text of `status` of the process with this directory.
+///
+/// # Errors
+///
+/// Those of openat(2) and read(2).
+pub(crate) fn status(process: &Dir) -> Result<Vec<u8>, Errno> {
+    let mut text = Vec::new();
+    process.read_piece(c"status", &mut text, STATUS_LIMIT).map(|()| text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that a process is gone only where the kernel says so, and that its handle
+    /// shows nothing of another.
+    #[test]
+    fn gone() {
+        let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        let process = PinnedProcess::at("/proc".as_ref(), child.id()).unwrap();
+        assert!(process.stat().unwrap().parent == std::process::id() && process.is_process().unwrap());
+        assert_eq!(process.failed("/stat", Errno::ENOENT), NotRead::Failed("/stat", Errno::ENOENT));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(process.failed("/stat", Errno::ENOMEM), NotRead::Failed("/stat", Errno::ENOMEM));
+        assert_eq!(process.stat().unwrap_err(), NotRead::Gone);
+        assert!(process.status() == Err(NotRead::Gone) && process.cgroups().is_err());
+        assert_eq!(PinnedProcess::at("/proc".as_ref(), child.id()).unwrap_err(), NotRead::Gone);
+        let nowhere = PinnedProcess::at("/nonexistent".as_ref(), 1).unwrap_err();
+        assert_eq!(nowhere, NotRead::Failed("", Errno::ENOENT));
+    }
+
+    /// Make sure that a living thread is found, and none where none lives.
+    #[test]
+    fn threads() {
+        let me = PinnedProcess::at("/proc".as_ref(), std::process::id()).unwrap();
+        assert!(me.living_thread(|_| true).unwrap().is_some());
+        assert!(me.living_thread(|_| false).unwrap().is_none());
+    }
+}
