@@ -54,7 +54,11 @@ fn answer(node: &Value, args: &[&str]) -> Vec<u8> {
 }
 
 fn packed(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    packed_by(bytes, Compression::fast())
+}
+
+fn packed_by(bytes: &[u8], level: Compression) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), level);
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()
 }
@@ -287,7 +291,7 @@ fn saved_nodes_are_weighed() {
     for (bytes, why) in
         [(rows.as_bytes(), "more parts than an observation"), (&vec![b' '; 64 << 20], "400 times its size")]
     {
-        fs::write(&path, packed(bytes)).unwrap();
+        fs::write(&path, packed_by(bytes, Compression::best())).unwrap();
         let output = gpumap(&["--from", path.to_str().unwrap(), "node"], b"");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code() == Some(2) && said.contains(why), "{said}");
