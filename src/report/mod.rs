@@ -33,8 +33,8 @@ mod unknown;
 mod vgpu;
 
 pub use activity::{
-    ActiveProcess, Activity, CallError, CountedLibrary, DurationClass, GpuUse, Intercepted, Interception,
-    MemoryUse, OwnerActivity, Rates, StreamUse, Work,
+    ActiveProcess, Activity, CallError, CallNow, CountedLibrary, DurationClass, GpuUse, Intercepted,
+    Interception, LostCalls, MemoryUse, OwnerActivity, Rates, StreamUse, Work,
 };
 pub use audit::{Audit, AuditConfig, AuditOptions, Checked, Counts, FindingKind, FixedFinding};
 pub use cgroup::{Cgroup, Effective, GpuVerdict, InstanceVerdict};
@@ -62,7 +62,7 @@ pub use page_file::{PageCut, PageFile};
 pub use page_summary::{PageProblem, PageReason, PageSet, PageSummary};
 pub use policy::{Change, Mask, Omitted, Policy, Rule, Unknown};
 pub use process::{Api, Asked, Claim, Cut, Leftover, Process, RawVariable, Visible};
-pub use program::{Line, Program};
+pub use program::{Line, Place, Program};
 pub use proof::{Check, ProgramProof, Proof, Step};
 pub use repair::{Denier, Intention, Repair, RepairStep};
 pub use replacement::{Applied, RepairJournal, Replacement};
