@@ -167,7 +167,7 @@ impl Lookers {
         let (questions, places) = channel::<PathBuf>();
         let (found, answers) = channel();
         // It ends when nobody listens any more.
-        let run = move || places.into_iter().try_for_each(|place| found.send(look(&place)));
+        let run = move || places.into_iter().try_for_each(|place| found.send(look(&place)).ok());
         let room = self.waiting.len() < WAITING;
         let thread = room.then(|| thread::Builder::new().name("look".to_owned()).spawn(run));
         // Without a thread its asker says that there are too many.
