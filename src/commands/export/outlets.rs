@@ -58,7 +58,7 @@ impl<'a> Outlets<'a> {
     }
 
     /// Makes sure that the server still answers.
-    pub(super) fn check(&self) -> Result<(), Failure> {
+    pub(super) fn served(&self) -> Result<(), Failure> {
         self.server.as_ref().map_or(Ok(()), Server::check)
     }
 

@@ -55,7 +55,7 @@ pub fn ask(
     let handles: Vec<Handle<'_>> =
         nodes.iter().take(QUESTION_LIMIT).map(|node| open(options, node, v1)).collect();
     let hierarchy = Hierarchy::find(options);
-    let home = hierarchy.as_ref().ok().and_then(|hierarchy| own_directory(hierarchy));
+    let home = hierarchy.as_ref().ok().and_then(own_directory);
     let mut round = Round { end: end(options), home, unanswered: Vec::new(), verified: Vec::new() };
     for path in cgroups.iter().take(CGROUP_LIMIT) {
         match &hierarchy {
