@@ -247,7 +247,7 @@ mod tests {
     #[test]
     fn failures() {
         let why = |errno| told(|refusals| drop(refusals.why(ReadKind::Image, errno)));
-        let of = "the C libraries of 1 process: input/output error (4294967295 (ended))";
+        let of = "the C libraries of 1 process: i/o error (4294967295 (ended))";
         assert_eq!(why(Errno::EIO), [of]);
         for none in [Errno::ENOENT, Errno::ESRCH, Errno::ENOSYS] {
             assert_eq!(why(none), Vec::<String>::new(), "{none}");
