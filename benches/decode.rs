@@ -126,7 +126,10 @@ fn captured(name: &str) -> captures::Capture {
 }
 
 fn policy(decoder: &mut Decoder, program: &Program, maps: &[Map]) -> Policy {
-    decoder.policy(&[program], &Context { maps, cgroup_id: None, combination: Combination::Retval })
+    decoder.policy(
+        &[program],
+        &Context { maps, cgroups: &[], cgroup_id: None, combination: Combination::Retval },
+    )
 }
 
 fn decode(criterion: &mut Criterion) {

@@ -11,7 +11,7 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|bytes: &[u8]| {
     let xlated = Answer::Known(HexBytes(bytes.to_vec()));
     let program = Program { id: 1, xlated, ..Program::default() };
-    let context = Context { maps: &[], cgroup_id: Some(1), combination: Combination::Retval };
+    let context = Context { maps: &[], cgroups: &[], cgroup_id: Some(1), combination: Combination::Retval };
     let mut decoder = Decoder::new();
     let policy = decoder.policy(&[&program], &context);
     for request in Request::ALL {

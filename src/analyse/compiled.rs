@@ -1,7 +1,7 @@
 //! Compiles rules into a program, and proves that the program decides as the rules say.
 
 use crate::observation::{Answer, HexBytes, Program};
-use crate::policy::{Combination, CompileError, Context, Decoder, Policy};
+use crate::policy::{CompileError, Context, Decoder, Policy};
 
 /// Why rules have no program.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -10,8 +10,10 @@ pub enum NoProgram {
     #[error(transparent)]
     Compile(#[from] CompileError),
     /// The program was compiled, but the decoder cannot follow it.
-    #[error("a program of {0} instructions decides so, and gpumap cannot read it again: nothing proves it")]
-    Unproved(usize),
+    #[error(
+        "a program of {0} instructions decides so, and gpumap cannot read it again: nothing proves it ({1})"
+    )]
+    Unproved(usize, String),
 }
 
 /// Compiles a policy into a program, and decodes the program as that policy again.
@@ -23,7 +25,7 @@ pub fn compiled(decoder: &mut Decoder, policy: Policy) -> Result<Program, NoProg
     let insns = decoder.compile(policy)?;
     let bytes: Vec<u8> = insns.iter().flat_map(|insn| insn.bytes()).collect();
     let program = Program { xlated: Answer::Known(HexBytes(bytes)), ..Program::default() };
-    let context = Context { maps: &[], cgroup_id: None, combination: Combination::Retval };
+    let context = Context::default();
     // Another decoder reads it: this one's diagram is full of the way to the
     // policy, and it shall not answer from memory.
     let mut reader = Decoder::within(decoder.limit());
@@ -31,6 +33,6 @@ pub fn compiled(decoder: &mut Decoder, policy: Policy) -> Result<Program, NoProg
     if reader.is_known(again) && reader.id(again) == decoder.id(policy) {
         Ok(program)
     } else {
-        Err(NoProgram::Unproved(insns.len()))
+        Err(NoProgram::Unproved(insns.len(), reader.reasons(again).join("; ")))
     }
 }

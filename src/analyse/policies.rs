@@ -41,7 +41,8 @@ impl<'a> Policies<'a> {
     /// The facts that programs of this observation may read, in the cgroup with this
     /// id.
     pub(super) fn context(&self, cgroup_id: Option<u64>) -> Context<'a> {
-        Context { maps: &self.observation.maps, cgroup_id, combination: self.combination }
+        let Observation { maps, cgroups, .. } = self.observation;
+        Context { maps, cgroups, cgroup_id, combination: self.combination }
     }
 
     /// The policy of a subject.

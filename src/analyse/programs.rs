@@ -6,8 +6,9 @@ use crate::bytecode::{Insn, disasm};
 use crate::model::Writer;
 use crate::observation::{self, Observation};
 use crate::policy::{Decoder, TimeLimit};
-use crate::report::{Line, Payload, Program};
+use crate::report::{Line, Payload, Place, Program};
 
+use super::attachment;
 use super::error::AnalyseError;
 use super::policies::Policies;
 use super::rules::PolicyTable;
@@ -29,6 +30,7 @@ pub fn programs(observation: &Observation, ids: &[u32], limit: &TimeLimit) -> Re
         let meanings: BTreeMap<usize, String> = decoder.annotate(program, &context).into_iter().collect();
         if let Some(entry) = programs.get_mut(&program.id) {
             entry.disassembly = disassembly(program, &meanings);
+            entry.attached = places(observation, program.id);
         }
     }
     Ok(Payload { programs: Some(programs), policies: Some(rules.policies), ..Payload::default() })
@@ -65,6 +67,7 @@ fn entry(program: &observation::Program, policy: String) -> Program {
         loaded_at: program.loaded_at.clone(),
         uid: program.uid,
         maps: program.map_ids.clone(),
+        attached: None,
         policy: Some(policy),
         disassembly: None,
     }
@@ -74,6 +77,23 @@ fn entry(program: &observation::Program, policy: String) -> Program {
 pub(super) fn writer_of(program: &observation::Program) -> Option<Writer> {
     let insns = program.xlated.known().and_then(|xlated| Insn::parse_all(&xlated.0))?;
     writer::of(&insns, &program.name)
+}
+
+/// Where a program is attached; nothing if not all places were looked at and it is in
+/// none of the others.
+fn places(observation: &Observation, id: u32) -> Option<Vec<Place>> {
+    let of = |cgroup: &observation::Cgroup| {
+        let cgroup_path = cgroup.path.lossy().into_owned();
+        let own = attachment::attached(cgroup).into_iter().filter(|(own, _)| *own == id);
+        let link_unknown = cgroup.own.known().is_some_and(|own| own.links_unknown.is_some());
+        let place = |flags| Place { cgroup: cgroup_path.clone(), flags, link_unknown };
+        own.map(|(_, flags)| place(flags)).collect::<Vec<_>>()
+    };
+    let places: Vec<Place> = observation.cgroups.iter().flat_map(of).collect();
+    let is_root = |scope: &observation::Scope| scope.recursive && scope.path.as_bytes() == b"/";
+    let is_whole = observation.scope.iter().any(is_root)
+        && observation.cgroups.iter().all(|cgroup| cgroup.own.known().is_some());
+    (is_whole || !places.is_empty()).then_some(places)
 }
 
 fn disassembly(program: &observation::Program, meanings: &BTreeMap<usize, String>) -> Option<Vec<Line>> {

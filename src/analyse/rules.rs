@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::gpu::Labels;
-use crate::model::{Device, DeviceType, RuleType};
+use crate::model::{Device, DeviceType, RuleType, Verdict};
 use crate::observation::GpuFacts;
-use crate::policy::{self, AlwaysListed, Decoder, Numbers};
+use crate::policy::{self, AlwaysListed, Decoder, Numbers, Unsettled};
 use crate::report::{Mask, Omitted, Policy, Rule, Unknown};
 
 /// The policies of an answer by id.
@@ -37,7 +37,11 @@ impl PolicyTable {
         if let Some(id) = self.ids.get(&policy) {
             return id.clone();
         }
-        let id = decoder.id(policy);
+        let mut id = decoder.id(policy);
+        // Two policies that are not one have two places, whatever their ids.
+        while self.policies.contains_key(&id) {
+            id.push('+');
+        }
         let mut policy_report = report(&id, policy, decoder, &self.always_listed);
         policy_report.rules.iter_mut().for_each(|rule| rule.names = self.names(rule));
         self.policies.insert(id.clone(), policy_report);
@@ -79,14 +83,20 @@ fn report(id: &str, policy: policy::Policy, decoder: &mut Decoder, always_listed
         id: id.to_owned(),
         default: list.default,
         exact: list.omitted.is_none() && decoder.is_known(policy),
-        rules: list.rules.iter().map(rule).collect(),
+        not_drawn: list.default == Verdict::Unknown && list.unknown.iter().any(|open| open.not_drawn),
+        rules: list.rules.iter().map(|one| drawn_rule(one, &list.not_drawn)).collect(),
         unknown: list.unknown.into_iter().map(unknown).collect(),
         omitted: list.omitted.map(|questions| Omitted { questions }),
     }
 }
 
-fn unknown((why, rules): (String, Vec<policy::Rule>)) -> Unknown {
-    Unknown { rules: rules.iter().map(ToString::to_string).collect(), why }
+fn drawn_rule(one: &policy::Rule, not_drawn: &[policy::Rule]) -> Rule {
+    Rule { not_drawn: not_drawn.contains(one), ..rule(one) }
+}
+
+fn unknown(open: Unsettled) -> Unknown {
+    let rules = open.rules.iter().map(ToString::to_string).collect();
+    Unknown { rules, why: open.why, not_drawn: open.not_drawn }
 }
 
 /// A rule of the decoder as an answer has it.
@@ -100,6 +110,7 @@ pub fn rule(rule: &policy::Rule) -> Rule {
         requests: rule.requests.to_string(),
         major_mask: mask(rule.major),
         minor_mask: mask(rule.minor),
+        not_drawn: false,
         names: Vec::new(),
     }
 }

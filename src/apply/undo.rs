@@ -114,6 +114,7 @@ fn only_narrows(options: &Options, journal: &RepairJournal) -> Result<(), ApplyE
     let (mut decoder, old_policy) = decoded(&both, old)?;
     let context = crate::policy::Context {
         maps: &both.maps,
+        cgroups: &[],
         cgroup_id: None,
         combination: crate::policy::Combination::of_kernel(&both.host.kernel),
     };

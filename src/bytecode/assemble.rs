@@ -341,7 +341,7 @@ mod tests {
                 prop_assert_eq!(read.spelling(), text);
                 prop_assert_eq!(read.slots[0].code, first.code);
             } else {
-                prop_assert!(text.starts_with("BUG_"), "{}", text);
+                prop_assert!(text.starts_with("BUG_") || text == "(not shown)", "{}", text);
             }
         }
 

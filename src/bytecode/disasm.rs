@@ -19,7 +19,10 @@ pub fn text(insns: &[Insn], pc: usize, calls: &BTreeMap<i32, String>) -> String 
     let next = insns.get(pc + 1).copied();
     // A 64-bit load without its second half is no instruction either.
     let pieces = form(insn).filter(|_| !insn.is_wide() || next.is_some());
-    let Some(pieces) = pieces else { return format!("BUG_{:02x}", insn.code) };
+    let Some(pieces) = pieces else {
+        let is_hidden = insn.code == opcode::NOT_SHOWN;
+        return if is_hidden { "(not shown)".to_owned() } else { format!("BUG_{:02x}", insn.code) };
+    };
     let line = Line { insn, next: next.unwrap_or_default(), calls };
     let mut text = format!("({:02x}) ", insn.code);
     for piece in pieces {

@@ -100,6 +100,21 @@ pub enum ReadError {
         /// The number that follows from the lines before.
         expected: usize,
     },
+    /// A log that has two instructions of one number.
+    #[error(
+        "{place}: instruction {pc} is another one than before: the log is of several programs; give each a file of its own"
+    )]
+    Twice {
+        /// The instruction's line.
+        place: Position,
+        /// Its number.
+        pc: usize,
+    },
+    /// A graph of a program.
+    #[error(
+        "this is the graph that `visual` prints: dump the program again with `opcodes` in the place of `visual`"
+    )]
+    Graph,
     /// A listing shorter or longer than its own header says.
     #[error(
         "the header says {expected} bytes, the listing has {found}: lines are missing or added; copy the listing again"
@@ -120,9 +135,9 @@ pub enum ReadError {
         /// The form that would be right, and how to get it.
         expected: &'static str,
     },
-    /// Text and bytes of one instruction contradict each other.
+    /// Text and bytes are of different instructions.
     #[error(
-        "{place}: the text says `{text}`, its opcode bytes `{bytes}`: one of them was edited; copy the listing again"
+        "{place}: the text says `{text}`, its opcode bytes `{bytes}`: one of them belongs to another instruction; copy the listing again"
     )]
     Disagree {
         /// The instruction's line.

@@ -56,7 +56,7 @@ pub(super) struct Header<'a> {
 
 /// Recognises a line. Ignores the marks of a quotation in front of it (`> `, `| `).
 pub(super) fn recognise(line: &str) -> Line<'_> {
-    let line = line.trim_start_matches(|c: char| c.is_whitespace() || c == '>' || c == '|').trim_end();
+    let line = unquoted(line);
     if line.is_empty() || line.starts_with(';') {
         return Line::Skip;
     }
@@ -66,6 +66,11 @@ pub(super) fn recognise(line: &str) -> Line<'_> {
         Some((pc, text)) => header(pc, text).map_or(Line::Broken(line), Line::Header),
         None => unnumbered(line),
     }
+}
+
+/// The line without the marks of a quotation.
+pub(super) fn unquoted(line: &str) -> &str {
+    line.trim_start_matches(|c: char| c.is_whitespace() || c == '>' || c == '|').trim_end()
 }
 
 fn unnumbered(line: &str) -> Line<'_> {

@@ -65,6 +65,9 @@ pub const PROBE_MEMSX: u8 = 0x40;
 /// A load or store in an arena, memory shared with user space
 /// (`BPF_PROBE_MEM32`, `linux/filter.h`).
 pub const PROBE_MEM32: u8 = 0xa0;
+/// Mode in class [`LDX`]: as [`PROBE_MEM32`], sign-extended
+/// (`BPF_PROBE_MEM32SX`, `linux/filter.h`).
+pub const PROBE_MEM32SX: u8 = 0xc0;
 /// An atomic access in an arena (`BPF_PROBE_ATOMIC`, `linux/filter.h`).
 pub const PROBE_ATOMIC: u8 = 0xe0;
 /// Mode in class [`ST`]: speculation barrier (`BPF_NOSPEC`, `linux/filter.h`).
@@ -127,8 +130,11 @@ pub const JLE: u8 = 0xb0;
 pub const JSLT: u8 = 0xc0;
 /// `s<=` (`BPF_JSLE`).
 pub const JSLE: u8 = 0xd0;
-/// Conditional pseudo jump; with source 0 `may_goto` (`BPF_JCOND`).
+/// Conditional pseudo jump, named by its source (`BPF_JCOND`).
 pub const JCOND: u8 = 0xe0;
+/// Source of [`JCOND`]: a jump that is taken when a loop has run long enough
+/// (`BPF_MAY_GOTO`).
+pub const MAY_GOTO: u8 = 0;
 
 /// First slot of a 64-bit immediate load (`BPF_LD | BPF_IMM | BPF_DW`).
 pub const LD_IMM64: u8 = LD | IMM | DW;
@@ -138,8 +144,13 @@ pub const PSEUDO_MAP: u8 = 1;
 /// Source of a 64-bit load: a place inside the value of a map, offset in the
 /// second slot (`BPF_PSEUDO_MAP_VALUE`).
 pub const PSEUDO_MAP_VALUE: u8 = 2;
+/// Source of a 64-bit load: a variable of the kernel (`BPF_PSEUDO_BTF_ID`).
+pub const PSEUDO_BTF_ID: u8 = 3;
 /// Source of a 64-bit load: a function of this program (`BPF_PSEUDO_FUNC`).
 pub const PSEUDO_FUNC: u8 = 4;
+/// Source of a 64-bit load: as [`PSEUDO_MAP`] with an index into the loader's list
+/// (`BPF_PSEUDO_MAP_IDX`).
+pub const PSEUDO_MAP_IDX: u8 = 5;
 /// Source of a 64-bit load: as [`PSEUDO_MAP_VALUE`] with an index into the
 /// loader's list (`BPF_PSEUDO_MAP_IDX_VALUE`).
 pub const PSEUDO_MAP_IDX_VALUE: u8 = 6;
@@ -165,3 +176,14 @@ pub const ADDR_SPACE_CAST: i16 = 1;
 /// Offset of a register move that adds the per-CPU base (`BPF_ADDR_PERCPU`,
 /// `linux/filter.h`).
 pub const ADDR_PERCPU: i16 = -1;
+/// Immediate of such a move: from the address space of an arena to the kernel's.
+pub const TO_KERNEL: i32 = 1;
+/// Immediate of such a move: from the kernel's to the address space of an arena.
+pub const TO_USER: i32 = 1 << 16;
+
+/// No opcode of the kernel: an instruction that the log or listing does not show which
+/// a program was read from.
+pub const NOT_SHOWN: u8 = 0xff;
+/// No offset of the kernel's: one that a listing does not show, and that says what the
+/// instruction does. Moves and divisions have it, and 64-bit loads of a verifier's log.
+pub const NOT_SHOWN_OFFSET: i16 = i16::MIN;

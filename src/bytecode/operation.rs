@@ -3,7 +3,7 @@
 //!
 //! The rules are those of `linux/bpf.h`, mostly standardised in RFC 9669.
 
-use super::{Insn, opcode};
+use super::{Insn, fields, opcode};
 
 /// The second operand of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +102,9 @@ pub enum Operation {
     /// Arithmetic on the low `width` bits (32 or 64), the result
     /// zero-extended.
     Arithmetic { kind: Arithmetic, width: usize, dst: usize, source: Operand },
+    /// A move, division or remainder of which a listing does not show which of its
+    /// kinds it is; `kind` is the plain one.
+    Unclear { kind: Arithmetic, width: usize, dst: usize, source: Operand },
     /// The low `width` bits, bytes swapped if `reverse`, zero-extended.
     SwapBytes { dst: usize, width: usize, reverse: bool },
     /// A 64-bit constant; takes two slots.
@@ -112,7 +115,7 @@ pub enum Operation {
     LoadMapValue { dst: usize, map: u32, offset: u32 },
     /// The address of a subprogram for a helper to call; takes two slots.
     LoadSubprogram { dst: usize, target: usize },
-    /// Another kind of 64-bit load that gpumap does not know; takes two slots.
+    /// The address of a variable of the kernel; takes two slots.
     LoadUnknown { dst: usize },
     /// `dst = *(base + offset)`, `size` bytes.
     Load { dst: usize, base: usize, offset: i16, size: usize, signed: bool },
@@ -135,13 +138,17 @@ pub enum Operation {
     Exit,
     /// No effect (a speculation barrier).
     Nothing,
-    /// Not an instruction gpumap knows: the reason.
-    Unsupported(&'static str),
+    /// Not an instruction gpumap runs: its opcode, and what it is.
+    Unsupported { code: u8, why: &'static str },
 }
 
 /// The dump keeps call distances in 16 signed bits; in longer programs they
 /// may have been cut.
 const MAX_CALL_DISTANCE: usize = i16::MAX as usize;
+/// The frame pointer, which nothing writes.
+const FRAME: u8 = 10;
+/// The kernel's own register, the last one.
+const AX: u8 = 11;
 
 impl Operation {
     /// The operation at each slot; the second slots of two-slot loads are
@@ -151,13 +158,14 @@ impl Operation {
         while let Some(insn) = insns.get(operations.len()) {
             let pc = operations.len();
             operations.push(match Self::decode(*insn, insns.get(pc + 1).copied(), pc) {
-                Self::CallLocal { .. } if insns.len() > MAX_CALL_DISTANCE => {
-                    Self::Unsupported("a call over a distance that the dump cannot express")
+                Ok(Self::CallLocal { .. }) if insns.len() > MAX_CALL_DISTANCE => {
+                    unsupported(*insn, "a call over a distance that the dump cannot express")
                 }
-                operation => operation,
+                Ok(operation) => operation,
+                Err(why) => unsupported(*insn, why),
             });
             if operations[pc].slots() == 2 {
-                operations.push(Self::Unsupported("a jump into the middle of a 64-bit load"));
+                operations.push(unsupported(Insn::default(), "the middle of a 64-bit load"));
             }
         }
         operations
@@ -171,13 +179,35 @@ impl Operation {
             | Self::LoadMapValue { .. }
             | Self::LoadSubprogram { .. }
             | Self::LoadUnknown { .. } => 2,
-            _ => 1,
+            Self::Arithmetic { .. }
+            | Self::Unclear { .. }
+            | Self::SwapBytes { .. }
+            | Self::Load { .. }
+            | Self::Store { .. }
+            | Self::Atomic { .. }
+            | Self::Jump { .. }
+            | Self::Branch { .. }
+            | Self::CallHelper { .. }
+            | Self::CallLocal { .. }
+            | Self::CallKernel { .. }
+            | Self::Exit
+            | Self::Nothing
+            | Self::Unsupported { .. } => 1,
         }
     }
 
-    fn decode(insn: Insn, next: Option<Insn>, pc: usize) -> Self {
-        if insn.dst > 11 || insn.src > 11 {
-            return Self::Unsupported("a register above r11");
+    fn decode(insn: Insn, next: Option<Insn>, pc: usize) -> Decoded {
+        if insn.code == opcode::NOT_SHOWN {
+            return Err("not shown in the log that the program was read from");
+        }
+        if insn.is_wide() && insn.off == opcode::NOT_SHOWN_OFFSET {
+            return Err("a 64-bit load, and a verifier's log does not show what it loads");
+        }
+        if insn.dst > AX || insn.src > AX {
+            return Err("unknown to gpumap: it has a register above r11");
+        }
+        if let Some(why) = fields::without_meaning(insn) {
+            return Err(why);
         }
         match insn.class() {
             opcode::LD => load_constant(insn, next, pc),
@@ -191,6 +221,18 @@ impl Operation {
             _ => arithmetic(insn, 64),
         }
     }
+}
+
+/// An operation, or what else the instruction is.
+type Decoded = Result<Operation, &'static str>;
+
+fn unsupported(insn: Insn, why: &'static str) -> Operation {
+    Operation::Unsupported { code: insn.code, why }
+}
+
+/// The register that an instruction writes: any but the frame pointer.
+fn written(insn: Insn) -> Result<usize, &'static str> {
+    if insn.dst == FRAME { Err("a change of the frame pointer") } else { Ok(insn.dst.into()) }
 }
 
 /// Bytes that a load or store moves.
@@ -211,161 +253,178 @@ fn operand(insn: Insn) -> Operand {
     }
 }
 
-fn load_constant(insn: Insn, next: Option<Insn>, pc: usize) -> Operation {
-    let Some(next) = next.filter(|next| insn.is_wide() && next.code == 0) else {
-        return Operation::Unsupported("an incomplete 64-bit load or a packet access");
+fn load_constant(insn: Insn, next: Option<Insn>, pc: usize) -> Decoded {
+    if !insn.is_wide() {
+        return Err("an access to a packet");
+    }
+    let high = match next {
+        Some(next) if (Insn { imm: 0, ..next }) == Insn::default() => next.imm.cast_unsigned(),
+        _ => return Err("a 64-bit load without a second half that gpumap knows"),
     };
-    let dst = insn.dst.into();
-    let (low, high) = (insn.imm as u32, next.imm as u32);
+    let (dst, low) = (written(insn)?, insn.imm.cast_unsigned());
     // The dump names maps by id whatever the rights of the reader.
     match insn.src {
-        0 => Operation::LoadConstant { dst, value: u64::from(high) << 32 | u64::from(low) },
-        opcode::PSEUDO_MAP => Operation::LoadMap { dst, map: low },
-        opcode::PSEUDO_MAP_VALUE => Operation::LoadMapValue { dst, map: low, offset: high },
+        0 => Ok(Operation::LoadConstant { dst, value: u64::from(high) << 32 | u64::from(low) }),
+        opcode::PSEUDO_MAP if high == 0 => Ok(Operation::LoadMap { dst, map: low }),
+        opcode::PSEUDO_MAP_VALUE => Ok(Operation::LoadMapValue { dst, map: low, offset: high }),
+        opcode::PSEUDO_BTF_ID => Ok(Operation::LoadUnknown { dst }),
+        // The second half has the function's number.
         opcode::PSEUDO_FUNC => match after(pc, insn.imm.into()) {
-            Some(target) => Operation::LoadSubprogram { dst, target },
-            None => Operation::LoadUnknown { dst },
+            Some(target) => Ok(Operation::LoadSubprogram { dst, target }),
+            None => Err("the address of a function outside of the program"),
         },
-        _ => Operation::LoadUnknown { dst },
+        opcode::PSEUDO_MAP_IDX | opcode::PSEUDO_MAP_IDX_VALUE => {
+            Err("a load of a map by its place in a list that the loader had")
+        }
+        _ => Err("a 64-bit load of a kind that gpumap does not know"),
     }
 }
 
-fn load(insn: Insn) -> Operation {
-    // Modes MEM, MEMSX, PROBE_MEM, PROBE_MEMSX. A probed load differs only
-    // where the address is bad, and gpumap follows no pointer that could be.
-    let signed = match insn.mode() {
-        opcode::MEM | opcode::PROBE_MEM | opcode::PROBE_MEM32 => false,
-        opcode::MEMSX | opcode::PROBE_MEMSX => true,
-        _ => return Operation::Unsupported("a load of an unknown mode"),
+fn load(insn: Insn) -> Decoded {
+    // A probed load differs only where the address is bad, and gpumap follows no
+    // pointer that could be.
+    let signed = match (insn.mode(), insn.size()) {
+        (opcode::MEM | opcode::PROBE_MEM | opcode::PROBE_MEM32, _) => false,
+        (opcode::MEMSX | opcode::PROBE_MEMSX | opcode::PROBE_MEM32SX, opcode::B | opcode::H | opcode::W) => {
+            true
+        }
+        _ => return Err("a load of an unknown mode"),
     };
-    let (dst, base) = (insn.dst.into(), insn.src.into());
-    Operation::Load { dst, base, offset: insn.off, size: bytes(insn), signed }
+    let base = insn.src.into();
+    Ok(Operation::Load { dst: written(insn)?, base, offset: insn.off, size: bytes(insn), signed })
 }
 
-fn store(insn: Insn, source: Operand) -> Operation {
+fn store(insn: Insn, source: Operand) -> Decoded {
     match insn.mode() {
         opcode::MEM | opcode::PROBE_MEM32 => {
-            Operation::Store { base: insn.dst.into(), offset: insn.off, size: bytes(insn), source }
+            Ok(Operation::Store { base: insn.dst.into(), offset: insn.off, size: bytes(insn), source })
         }
-        opcode::NOSPEC => Operation::Nothing,
-        _ => Operation::Unsupported("a store of an unknown mode"),
+        opcode::NOSPEC if insn.code == opcode::ST | opcode::NOSPEC => Ok(Operation::Nothing),
+        _ => Err("a store of an unknown mode"),
     }
 }
 
-fn atomic(insn: Insn) -> Operation {
-    match insn.imm {
-        // Since Linux 6.15, of any size: a plain load or store in all that
-        // one program can see of it.
-        opcode::LOAD_ACQ => {
-            let (dst, base) = (insn.dst.into(), insn.src.into());
-            return Operation::Load { dst, base, offset: insn.off, size: bytes(insn), signed: false };
-        }
-        opcode::STORE_REL => {
-            let source = Operand::Register(insn.src.into());
-            return Operation::Store { base: insn.dst.into(), offset: insn.off, size: bytes(insn), source };
-        }
-        _ => {}
-    }
-    let size = match bytes(insn) {
-        size @ (4 | 8) => size,
-        _ => return Operation::Unsupported("an atomic access of an unknown size"),
-    };
+fn atomic(insn: Insn) -> Decoded {
     const ADD: i32 = opcode::ADD as i32;
     const OR: i32 = opcode::OR as i32;
     const AND: i32 = opcode::AND as i32;
     const XOR: i32 = opcode::XOR as i32;
-    let kind = match insn.imm & !opcode::FETCH {
-        ADD => AtomicKind::Arithmetic(Arithmetic::Add),
-        OR => AtomicKind::Arithmetic(Arithmetic::Or),
-        AND => AtomicKind::Arithmetic(Arithmetic::And),
-        XOR => AtomicKind::Arithmetic(Arithmetic::Xor),
-        _ if insn.imm == opcode::XCHG => AtomicKind::Exchange,
-        _ if insn.imm == opcode::CMPXCHG => AtomicKind::CompareExchange,
-        _ => return Operation::Unsupported("an atomic access of an unknown kind"),
+    let kind = match insn.imm {
+        // Since Linux 6.15, of any size: a plain load or store in all that
+        // one program can see of it.
+        opcode::LOAD_ACQ => {
+            let base = insn.src.into();
+            let (dst, size) = (written(insn)?, bytes(insn));
+            return Ok(Operation::Load { dst, base, offset: insn.off, size, signed: false });
+        }
+        opcode::STORE_REL => {
+            let source = Operand::Register(insn.src.into());
+            return Ok(Operation::Store {
+                base: insn.dst.into(),
+                offset: insn.off,
+                size: bytes(insn),
+                source,
+            });
+        }
+        opcode::XCHG => AtomicKind::Exchange,
+        opcode::CMPXCHG => AtomicKind::CompareExchange,
+        imm => AtomicKind::Arithmetic(match imm & !opcode::FETCH {
+            ADD => Arithmetic::Add,
+            OR => Arithmetic::Or,
+            AND => Arithmetic::And,
+            XOR => Arithmetic::Xor,
+            _ => return Err("an atomic access of an unknown kind"),
+        }),
+    };
+    let size = match bytes(insn) {
+        size @ (4 | 8) => size,
+        _ => return Err("an atomic access of an unknown size"),
     };
     let source = insn.src.into();
     let fetches = match kind {
         AtomicKind::CompareExchange => Some(0),
-        _ => (insn.imm & opcode::FETCH != 0).then_some(source),
+        AtomicKind::Exchange | AtomicKind::Arithmetic(_) => (insn.imm & opcode::FETCH != 0).then_some(source),
     };
-    Operation::Atomic { kind, base: insn.dst.into(), offset: insn.off, size, source, fetches }
+    Ok(Operation::Atomic { kind, base: insn.dst.into(), offset: insn.off, size, source, fetches })
 }
 
-fn arithmetic(insn: Insn, width: usize) -> Operation {
-    let signed = match insn.off {
-        0 => false,
-        1 => true,
-        _ if insn.op() == opcode::MOV => true,
-        _ => return Operation::Unsupported("arithmetic with an unknown offset"),
-    };
-    let kind = match (insn.op(), signed) {
-        (opcode::ADD, false) => Arithmetic::Add,
-        (opcode::SUB, false) => Arithmetic::Sub,
-        (opcode::MUL, false) => Arithmetic::Mul,
-        (opcode::DIV, false) => Arithmetic::Div,
-        (opcode::DIV, true) => Arithmetic::SignedDiv,
-        (opcode::OR, false) => Arithmetic::Or,
-        (opcode::AND, false) => Arithmetic::And,
-        (opcode::LSH, false) => Arithmetic::ShiftLeft,
-        (opcode::RSH, false) => Arithmetic::ShiftRight,
-        (opcode::NEG, false) => Arithmetic::Negate,
-        (opcode::MOD, false) => Arithmetic::Mod,
-        (opcode::MOD, true) => Arithmetic::SignedMod,
-        (opcode::XOR, false) => Arithmetic::Xor,
-        (opcode::MOV, false) => Arithmetic::Move,
-        (opcode::MOV, true) => return move_signed(insn, width),
-        (opcode::ARSH, false) => Arithmetic::ShiftRightSigned,
-        (opcode::END, false) => return swap(insn, width),
-        _ => return Operation::Unsupported("an unknown arithmetic opcode"),
-    };
-    Operation::Arithmetic { kind, width, dst: insn.dst.into(), source: operand(insn) }
-}
-
-fn move_signed(insn: Insn, width: usize) -> Operation {
-    let bits = match insn.off {
-        8 => 8,
-        16 => 16,
-        32 if width == 64 => 32,
-        opcode::ADDR_PERCPU | opcode::ADDR_SPACE_CAST if width == 64 && insn.uses_register() => {
-            let kind = match insn.off {
-                opcode::ADDR_PERCPU => Arithmetic::MovePerCpu,
-                _ => Arithmetic::MoveSpace,
-            };
-            return Operation::Arithmetic { kind, width, dst: insn.dst.into(), source: operand(insn) };
-        }
-        _ => return Operation::Unsupported("a move with an unknown offset"),
-    };
-    if !insn.uses_register() {
-        return Operation::Unsupported("a sign-extending move of a constant");
+fn arithmetic(insn: Insn, width: usize) -> Decoded {
+    if insn.off == opcode::NOT_SHOWN_OFFSET {
+        let kind = match insn.op() {
+            opcode::MOV => Arithmetic::Move,
+            opcode::DIV => Arithmetic::Div,
+            opcode::MOD => Arithmetic::Mod,
+            _ => return Err("an unknown arithmetic instruction"),
+        };
+        return Ok(Operation::Unclear { kind, width, dst: written(insn)?, source: operand(insn) });
     }
-    let kind = Arithmetic::MoveSigned(bits);
-    Operation::Arithmetic { kind, width, dst: insn.dst.into(), source: operand(insn) }
+    let kind = match (insn.op(), insn.off) {
+        (opcode::ADD, 0) => Arithmetic::Add,
+        (opcode::SUB, 0) => Arithmetic::Sub,
+        (opcode::MUL, 0) => Arithmetic::Mul,
+        (opcode::DIV, 0) => Arithmetic::Div,
+        (opcode::DIV, 1) => Arithmetic::SignedDiv,
+        (opcode::OR, 0) => Arithmetic::Or,
+        (opcode::AND, 0) => Arithmetic::And,
+        (opcode::LSH, 0) => shift(insn, width, Arithmetic::ShiftLeft)?,
+        (opcode::RSH, 0) => shift(insn, width, Arithmetic::ShiftRight)?,
+        (opcode::NEG, 0) if !insn.uses_register() => Arithmetic::Negate,
+        (opcode::MOD, 0) => Arithmetic::Mod,
+        (opcode::MOD, 1) => Arithmetic::SignedMod,
+        (opcode::XOR, 0) => Arithmetic::Xor,
+        (opcode::MOV, 0) => Arithmetic::Move,
+        (opcode::MOV, _) => unusual_move(insn, width)?,
+        (opcode::ARSH, 0) => shift(insn, width, Arithmetic::ShiftRightSigned)?,
+        (opcode::END, 0) => return swap(insn, width),
+        _ => return Err("an unknown arithmetic instruction"),
+    };
+    Ok(Operation::Arithmetic { kind, width, dst: written(insn)?, source: operand(insn) })
+}
+
+fn shift(insn: Insn, width: usize, kind: Arithmetic) -> Result<Arithmetic, &'static str> {
+    let is_short = usize::try_from(insn.imm).is_ok_and(|by| by < width);
+    if insn.uses_register() || is_short { Ok(kind) } else { Err("a shift by more bits than there are") }
+}
+
+/// A move whose offset is not 0; only those of registers may have one.
+fn unusual_move(insn: Insn, width: usize) -> Result<Arithmetic, &'static str> {
+    match (insn.off, width) {
+        (8, _) => Ok(Arithmetic::MoveSigned(8)),
+        (16, _) => Ok(Arithmetic::MoveSigned(16)),
+        (32, 64) => Ok(Arithmetic::MoveSigned(32)),
+        (opcode::ADDR_PERCPU, 64) => Ok(Arithmetic::MovePerCpu),
+        (opcode::ADDR_SPACE_CAST, 64) if matches!(insn.imm, opcode::TO_KERNEL | opcode::TO_USER) => {
+            Ok(Arithmetic::MoveSpace)
+        }
+        _ => Err("a move with an unknown offset"),
+    }
 }
 
 /// ALU class: to little (a truncation here) or to big endian; ALU64 class:
 /// unconditional.
-fn swap(insn: Insn, class_width: usize) -> Operation {
+fn swap(insn: Insn, class_width: usize) -> Decoded {
     let width = match insn.imm {
         16 => 16,
         32 => 32,
         64 => 64,
-        _ => return Operation::Unsupported("a byte swap of an unknown width"),
+        _ => return Err("a byte swap of an unknown width"),
     };
     let reverse = match (class_width, insn.uses_register()) {
         (32, false) => false,
         (32, true) | (64, false) => true,
-        _ => return Operation::Unsupported("an unknown byte swap"),
+        _ => return Err("an unknown byte swap"),
     };
-    Operation::SwapBytes { dst: insn.dst.into(), width, reverse }
+    Ok(Operation::SwapBytes { dst: written(insn)?, width, reverse })
 }
 
-fn jump(insn: Insn, width: usize, pc: usize) -> Operation {
+fn jump(insn: Insn, width: usize, pc: usize) -> Decoded {
     let comparison = match insn.op() {
-        opcode::JA if width == 64 => return goto(pc, insn.off.into()),
-        opcode::JA => return goto(pc, insn.imm.into()),
-        opcode::CALL | opcode::EXIT if width == 32 => return Operation::Unsupported("an unknown jump"),
+        opcode::JA => return goto(insn, pc),
         opcode::CALL => return call(insn, pc),
-        opcode::EXIT => return Operation::Exit,
+        opcode::EXIT if insn.code == opcode::JMP | opcode::EXIT => return Ok(Operation::Exit),
+        opcode::JCOND if insn.code == opcode::JMP | opcode::JCOND && insn.src == opcode::MAY_GOTO => {
+            return Err("may_goto, which depends on how long a loop takes");
+        }
         opcode::JEQ => Comparison::Equal,
         opcode::JNE => Comparison::NotEqual,
         opcode::JGT => Comparison::Greater,
@@ -377,45 +436,44 @@ fn jump(insn: Insn, width: usize, pc: usize) -> Operation {
         opcode::JSLT => Comparison::SignedLess,
         opcode::JSLE => Comparison::SignedLessEqual,
         opcode::JSET => Comparison::AnyBit,
-        _ => return Operation::Unsupported("an unknown jump"),
+        _ => return Err("an unknown jump"),
     };
-    match after(pc, insn.off.into()) {
-        Some(target) => {
-            Operation::Branch { comparison, width, dst: insn.dst.into(), source: operand(insn), target }
-        }
-        None => Operation::Unsupported("a jump out of the program"),
-    }
+    let target = after(pc, insn.off.into()).ok_or(OUTSIDE)?;
+    Ok(Operation::Branch { comparison, width, dst: insn.dst.into(), source: operand(insn), target })
 }
 
-fn goto(pc: usize, distance: i64) -> Operation {
-    match after(pc, distance) {
-        Some(target) => Operation::Jump { target },
-        None => Operation::Unsupported("a jump out of the program"),
-    }
+const OUTSIDE: &str = "a jump out of the program";
+
+fn goto(insn: Insn, pc: usize) -> Decoded {
+    let distance = match (insn.class(), insn.uses_register()) {
+        (opcode::JMP, false) => insn.off.into(),
+        (opcode::JMP32, false) => insn.imm.into(),
+        (opcode::JMP, true) => return Err("gotox, a jump through a table, which gpumap does not follow"),
+        _ => return Err("an unknown jump"),
+    };
+    after(pc, distance).map(|target| Operation::Jump { target }).ok_or(OUTSIDE)
 }
 
 fn after(pc: usize, distance: i64) -> Option<usize> {
     usize::try_from(i64::try_from(pc).ok()? + 1 + distance).ok()
 }
 
-fn call(insn: Insn, pc: usize) -> Operation {
-    if insn.uses_register() {
-        return Operation::Unsupported("an indirect call");
+fn call(insn: Insn, pc: usize) -> Decoded {
+    if insn.code != opcode::JMP | opcode::CALL {
+        return Err("an indirect call");
     }
     match insn.src {
-        0 => Operation::CallHelper { helper: insn.imm },
+        0 => Ok(Operation::CallHelper { helper: insn.imm }),
         opcode::PSEUDO_CALL => {
             // The JIT leaves the distance in `off` and a number in `imm`.
             let distance = if insn.off != 0 { insn.off.into() } else { insn.imm.into() };
-            after(pc, distance).map_or(Operation::Unsupported("a call out of the program"), |target| {
-                Operation::CallLocal { target }
-            })
+            after(pc, distance)
+                .map(|target| Operation::CallLocal { target })
+                .ok_or("a call out of the program")
         }
-        opcode::PSEUDO_KFUNC if insn.off != 0 => {
-            Operation::Unsupported("a call of a function of a kernel module")
-        }
-        opcode::PSEUDO_KFUNC => Operation::CallKernel { function: insn.imm },
-        _ => Operation::Unsupported("an unknown kind of call"),
+        opcode::PSEUDO_KFUNC if insn.off != 0 => Err("a call of a function of a kernel module"),
+        opcode::PSEUDO_KFUNC => Ok(Operation::CallKernel { function: insn.imm }),
+        _ => Err("an unknown kind of call"),
     }
 }
 
@@ -424,7 +482,8 @@ mod tests {
     use super::*;
 
     fn decode(bytes: [u8; 8]) -> Operation {
-        Operation::decode(Insn::parse_all(&bytes).unwrap()[0], None, 10)
+        let insn = Insn::parse_all(&bytes).unwrap()[0];
+        Operation::decode(insn, None, 10).unwrap_or_else(|why| unsupported(insn, why))
     }
 
     /// Make sure that the fields of common instructions land where they belong.
@@ -453,8 +512,8 @@ mod tests {
                 source: Operand::Immediate(u64::MAX)
             }
         );
-        assert!(matches!(decode([0xb7, 0x0c, 0, 0, 0, 0, 0, 0]), Operation::Unsupported(_)));
-        assert!(matches!(decode([0x05, 0, 0xf0, 0xff, 0, 0, 0, 0]), Operation::Unsupported(_)));
+        assert!(matches!(decode([0xb7, 0x0c, 0, 0, 0, 0, 0, 0]), Operation::Unsupported { .. }));
+        assert!(matches!(decode([0x05, 0, 0xf0, 0xff, 0, 0, 0, 0]), Operation::Unsupported { .. }));
     }
 
     /// Make sure that no byte string upsets the decoding.

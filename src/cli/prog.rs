@@ -10,8 +10,11 @@ use super::ProgramSource;
 /// Show one program: its rules and its disassembly.
 ///
 /// The program is a loaded one, by id, or comes from a file: raw instructions
-/// (`bpftool prog dump xlated id ID file FILE`), bpftool's text or JSON, or a
-/// saved observation. What the program reads from maps must be known: --maps adds
+/// (`bpftool prog dump xlated id ID file FILE`), bpftool's text or JSON, a log of the
+/// kernel's verifier, or a saved observation. bpftool's output should have the opcodes:
+/// without them an older bpftool prints some instructions as others, and what depends
+/// on one of these is unknown. Of a loaded program gpumap shows where it is attached.
+/// What the program reads from maps must be known: --maps adds
 /// map contents to a file that has none.
 ///
 /// --compile goes the other way: it reads rules and makes a device program of
@@ -26,13 +29,14 @@ use super::ProgramSource;
 /// and must not contradict each other. gpumap ignores empty lines, lines that begin with # and
 /// what stands in parentheses at the end of a line. The program is
 /// read again before it is shown or saved, and must decide as the rules say. It is
-/// not loaded into the kernel.
+/// not loaded into the kernel. A rule is about whole requests: `deny c 195:0 w` leaves
+/// open for rw what the default allows for rw.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   gpumap prog 812
   gpumap prog device.xlated --maps maps.json
-  bpftool prog dump xlated id 812 | gpumap prog -
+  bpftool prog dump xlated id 812 opcodes | gpumap prog -
   gpumap prog --compile rules.txt -o device.xlated")]
 pub struct ProgArgs {
     /// A program id, a file, or `-` for standard input; a file whose name is a

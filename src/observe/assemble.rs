@@ -177,6 +177,33 @@ pub fn program(options: &Options, id: u32) -> Result<Observation, ObserveError> 
     Ok(observation)
 }
 
+/// Adds the cgroups that the programs of an observation are attached to. Its scope is
+/// then all cgroups that can be seen from here, if all of them were asked.
+///
+/// # Errors
+///
+/// No cgroup hierarchy.
+pub fn add_places(options: &Options, observation: &mut Observation) -> Result<(), ObserveError> {
+    let mut log = Log::new(options.deadline);
+    let hierarchy = Hierarchy::find(options)?;
+    let all = CgroupTarget { path: PathBuf::from("/"), recursive: true };
+    let (plan, scope) = WalkPlan::new(&hierarchy, &[all])?;
+    let mut seen = walk::walk(&hierarchy, &plan, &mut log);
+    let ids: BTreeSet<u32> = observation.programs.iter().map(|program| program.id).collect();
+    seen.retain(|seen| {
+        seen.cgroup.own.known().is_some_and(|own| own.programs.iter().any(|id| ids.contains(id)))
+    });
+    links::fill(&mut seen, &mut log);
+    let mut places = Observation { errors: log.problems, ..Observation::default() };
+    pass_over_gone(&mut places);
+    if places.errors.is_empty() {
+        observation.scope = scope;
+    }
+    observation.cgroups.extend(seen.into_iter().map(|VisitedCgroup { cgroup, .. }| cgroup));
+    observation.errors.extend(places.errors);
+    Ok(())
+}
+
 /// Observes the node's GPUs alone. Never fails: a node without GPUs, or
 /// without cgroups, is a fact too.
 pub fn gpus(options: &Options) -> Observation {

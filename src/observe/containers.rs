@@ -324,7 +324,7 @@ mod tests {
         let state = r#"{"cgroup_paths":{"":"/sys/fs/cgroup/box"},"config":{"cgroups":{"devices":[
             {"type":97,"major":-1,"minor":-1,"permissions":"rwm","allow":false},
             {"type":99,"major":195,"minor":0,"permissions":"rw","allow":true}]}}}"#;
-        let found = runc(Path::new("/x"), &parsed(&state), &mut Log::default()).unwrap();
+        let found = runc(Path::new("/x"), &parsed(state), &mut Log::default()).unwrap();
         let devices = found.devices.known().unwrap();
         assert_eq!((devices.len(), devices[1].major, devices[1].access.as_str()), (2, Some(195), "rw"));
         let odd = state.replace("99", "7");

@@ -40,7 +40,7 @@ pub mod verify;
 mod view;
 
 pub use crate::sys::access as own_access;
-pub use assemble::{cgroups, gpus, processes, processes_and, program};
+pub use assemble::{add_places, cgroups, gpus, processes, processes_and, program};
 pub use cgroups::lookup::{
     LocatedProcess, id_cgroup, open_cgroup, path_cgroup, pid_cgroup, process_cgroup, trusted_names,
 };

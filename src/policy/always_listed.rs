@@ -7,7 +7,6 @@ use super::decoder::Decoder;
 use super::diagram::Bdd;
 use super::inputs;
 use super::rule::{Numbers, Rule};
-use super::types::Fallback;
 use super::types::Policy;
 use crate::model::{Device, DeviceType, MAX_MINOR, Request, Verdict};
 
@@ -45,6 +44,26 @@ impl AlwaysListed {
         devices.dedup();
         Self { majors, devices }
     }
+}
+
+/// A policy with the answers about some devices.
+#[derive(Debug)]
+pub(super) struct Answered {
+    /// What is known with them.
+    pub(super) policy: Policy,
+    /// What was asked and is unknown all the same, by reason.
+    pub(super) open: Vec<(Bdd, String)>,
+    /// What was neither drawn nor asked, and would be answered one by one.
+    pub(super) not_drawn: Bdd,
+}
+
+/// The region of a reason.
+fn open_for(open: &mut Vec<(Bdd, String)>, why: String) -> &mut Bdd {
+    let place = open.iter().position(|(_, known)| *known == why).unwrap_or_else(|| {
+        open.push((Bdd::FALSE, why));
+        open.len() - 1
+    });
+    &mut open[place].0
 }
 
 impl Decoder {
@@ -85,25 +104,35 @@ impl Decoder {
         self.diagram.and(region, about)
     }
 
-    /// The policy with the answers about devices in focus drawn in, where it
-    /// leaves them open and its programs can be asked.
-    pub(super) fn with_answers(&mut self, policy: Policy, always_listed: &AlwaysListed) -> Policy {
-        let (mut allow, mut deny) = (policy.allow, policy.deny);
-        for device in always_listed.devices.iter().filter(|_| policy.fallback != Fallback::NONE) {
-            for request in Request::ALL {
-                let bits = inputs::assignment(*device, request);
-                if self.drawn(policy, bits) != Verdict::Unknown {
-                    continue;
-                }
-                let known = match self.verdict_of(policy, bits) {
-                    Verdict::Allow => &mut allow,
-                    Verdict::Deny => &mut deny,
-                    Verdict::Unknown => continue,
-                };
-                let question = inputs::only(&mut self.diagram, bits);
-                *known = self.diagram.or(*known, question);
-            }
+    /// The policy with the answers about these devices drawn in, where it leaves them
+    /// open and its programs can be asked.
+    pub(super) fn with_answers(&mut self, policy: Policy, always_listed: &AlwaysListed) -> Answered {
+        if self.origins.answerer(policy.origin).is_none() {
+            return Answered { policy, open: Vec::new(), not_drawn: Bdd::FALSE };
         }
-        Policy { fallback: policy.fallback, ..self.policy_where(allow, deny) }
+        let (mut allow, mut deny, mut asked) = (policy.allow, policy.deny, Bdd::FALSE);
+        let mut open: Vec<(Bdd, String)> = Vec::new();
+        let requests = |device| Request::ALL.map(|request| inputs::assignment(device, request));
+        for bits in always_listed.devices.iter().copied().flat_map(requests) {
+            if self.drawn(policy, bits) != Verdict::Unknown {
+                continue;
+            }
+            let verdict = self.verdict_of(policy, bits);
+            let question = inputs::only(&mut self.diagram, bits);
+            asked = self.diagram.or(asked, question);
+            let region = match verdict {
+                Verdict::Allow => &mut allow,
+                Verdict::Deny => &mut deny,
+                Verdict::Unknown => open_for(&mut open, self.why_unknown(policy, bits).join("; ")),
+            };
+            *region = self.diagram.or(*region, question);
+        }
+        let unknown = self.unknown(policy);
+        let not_drawn = self.diagram.and(unknown, !asked);
+        Answered {
+            policy: Policy { origin: policy.origin, ..self.policy_where(allow, deny) },
+            open,
+            not_drawn,
+        }
     }
 }

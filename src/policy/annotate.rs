@@ -243,6 +243,7 @@ fn sign(comparison: Comparison) -> &'static str {
 pub fn written(operation: &Operation) -> Option<usize> {
     match *operation {
         Operation::Arithmetic { dst, .. }
+        | Operation::Unclear { dst, .. }
         | Operation::SwapBytes { dst, .. }
         | Operation::LoadConstant { dst, .. }
         | Operation::LoadMap { dst, .. }
@@ -252,6 +253,11 @@ pub fn written(operation: &Operation) -> Option<usize> {
         | Operation::Load { dst, .. } => Some(dst),
         Operation::Atomic { fetches, .. } => fetches,
         Operation::CallHelper { .. } | Operation::CallLocal { .. } | Operation::CallKernel { .. } => Some(0),
-        _ => None,
+        Operation::Store { .. }
+        | Operation::Jump { .. }
+        | Operation::Branch { .. }
+        | Operation::Exit
+        | Operation::Nothing
+        | Operation::Unsupported { .. } => None,
     }
 }

@@ -53,6 +53,9 @@ const AFTER_HASH: &[&[Form]] = &[
     ],
 ];
 
+/// Instructions after a lookup in which its result is read for the first time.
+const MOST_BEFORE_READ: usize = 12;
+
 /// The ends of what the kernel writes in place of a lookup in an array:
 /// `array_map_gen_lookup`, `array_of_map_gen_lookup` and
 /// `percpu_array_map_gen_lookup` (`kernel/bpf/arraymap.c`).
@@ -136,6 +139,68 @@ fn moved(insn: Insn, at: usize, places: &[Option<usize>]) -> Option<Insn> {
 /// be the kernel's call for a lookup in a hash table.
 pub fn hash_lookup(insns: &[Insn], at: usize) -> Option<usize> {
     AFTER_HASH.iter().find(|form| is_at(insns, at + 1, form)).map(|form| 1 + form.len())
+}
+
+/// The distance that the instructions after the call at `at` add to what it returns,
+/// if nothing but a lookup in a hash table can stand there: the kernel's own
+/// instructions follow it, and then the program reads `size` bytes from there on,
+/// which lie behind any value of `step` bytes or fewer. What a program adds that
+/// much to by itself, it may not read (`check_map_access`, `kernel/bpf/verifier.c`).
+pub fn element_step(insns: &[Insn], at: usize) -> Option<Step> {
+    let form = AFTER_HASH.iter().find(|form| is_at(insns, at + 1, form))?;
+    let step = form.iter().position(|(code, ..)| *code == ADD)?;
+    let step = usize::try_from(insns.get(at + 1 + step)?.imm).ok()?;
+    let read = bytes_read(insns.get(at + 1 + form.len()..)?)?;
+    Some(Step { step, read })
+}
+
+/// What [`element_step`] finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// What is added to the address that the call returned.
+    pub step: usize,
+    /// How many bytes of a value the program reads there.
+    pub read: usize,
+}
+
+/// Up to which byte the program reads from the address in r0, or in a copy of it, on
+/// the way on which it is not null.
+fn bytes_read(insns: &[Insn]) -> Option<usize> {
+    let mut copies = 1_u16;
+    let holds = |copies: u16, register: u8| copies >> register & 1 == 1;
+    for insn in insns.iter().take(MOST_BEFORE_READ) {
+        let is_copy = holds(copies, insn.src);
+        match insn.class() {
+            opcode::LDX if is_copy && insn.mode() == opcode::MEM => {
+                return usize::try_from(insn.off).ok().map(|first| first + bytes_of(insn.size()));
+            }
+            opcode::JMP
+                if is(insn, &(JUMP_IF_EQUAL, insn.dst, 0, None, Some(0))) && holds(copies, insn.dst) =>
+            {
+                continue;
+            }
+            opcode::JMP | opcode::JMP32 => return None,
+            opcode::ST | opcode::STX => continue,
+            // The second slot of a constant.
+            opcode::LD if insn.code == 0 => continue,
+            _ => {}
+        }
+        copies &= !(1 << insn.dst);
+        // `r0 = r1` may be `bpf_rdonly_cast`, after which a program may read anywhere.
+        if insn.code == MOVE && insn.off == 0 && is_copy && (insn.dst, insn.src) != (0, 1) {
+            copies |= 1 << insn.dst;
+        }
+    }
+    None
+}
+
+fn bytes_of(size: u8) -> usize {
+    match size {
+        opcode::B => 1,
+        opcode::H => 2,
+        opcode::W => 4,
+        _ => 8,
+    }
 }
 
 /// The original of the part that begins at `at` and is no call: a lookup in an

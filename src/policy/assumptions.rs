@@ -30,9 +30,10 @@
 //!    gpumap does not know are excepted (CVE-2024-49861). `clobber::handed`.
 //! 6. A kernel function may end the program (`bpf_throw`), so that the path is
 //!    lost, and what comes after it may write: `machine::lose`;
-//!    `lost::after_a_kernel_function`, `lost::for_the_next_program`, by hand
-//!    "exceptions", "exception_in_a_function"; where a function of the program
-//!    handles it, `exceptions::a_handler_writes`. No function that a helper calls
+//!    `lost::after_a_kernel_function`, `lost::for_the_next_program`, where no
+//!    function of the program handles it, what was thrown is returned
+//!    (`Code::handles_exceptions`), by hand "exceptions", "exception_in_a_function";
+//!    where one does, `exceptions::a_handler_writes`. No function that a helper calls
 //!    may do so (`check_max_stack_depth_subprog`), so a helper that calls back
 //!    returns; by hand "exception_called_back". Those of `helpers::HARMLESS_FUNCTIONS` come back and write
 //!    nothing that a program sees (`kernel/bpf/helpers.c`); by hand "rcu",
@@ -66,7 +67,8 @@
 //! 33. A function that a timer or a work queue calls later is one of the program,
 //!     handed the map and the value of the timer (`bpf_timer_cb`,
 //!     `kernel/bpf/helpers.c`). What it writes is written between two questions.
-//!     `calls::call_unmodelled`; by hand "timer", "timer_beside", "work_queue".
+//!     `calls::call_unmodelled`; by hand "timer", "timer_beside", "timer_in_the_policy",
+//!     "work_queue".
 //!
 //! **What is in a map**
 //!
@@ -83,6 +85,16 @@
 //!     `kernel/bpf/lpm_trie.c`. `lookup::longest_prefixes`;
 //!     `counters::prefixes`.
 //!
+//! 39. What a map keeps for a cgroup is kept for that to which the program is attached:
+//!     the one asked about, or one above (`bpf_get_local_storage`,
+//!     `cgroup_storage_lookup`, `kernel/bpf/local_storage.c`); its key begins with the
+//!     cgroup's id. `lookup::storage_of_cgroup`; by hand "storage_never_written",
+//!     "cgroup_storage_decides".
+//! 40. The root of all cgroups has the id 1, and the levels of
+//!     `bpf_get_current_ancestor_cgroup_id` are counted from it; where there is none, the
+//!     id is 0 (`cgroup_ancestor`, `linux/cgroup.h`). `Context::path`; by hand
+//!     "ancestors".
+//!
 //! **What the kernel writes into programs**
 //!
 //! 13. A program cannot add to a map's address (`adjust_ptr_min_max_vals`), so
@@ -94,6 +106,14 @@
 //!     to its value (`htab_map_gen_lookup`). Without its name a call that looks
 //!     so may be any (`calls::call_nameless`), unless the tag proves what it is
 //!     (25); `hidden::what_looks_like_a_lookup`, `lost::a_hidden_delete`.
+//! 38. What a program reads `step` bytes or more behind what a call returned, where the
+//!     values of the map in r1 end before, is no value that the call found
+//!     (`check_map_access`), and no number (`check_mem_access`): the kernel has written
+//!     out a lookup. The one other helper that returns an address which a program may
+//!     read there, `bpf_get_current_task_btf`, takes no arguments; a program that sets
+//!     up a map and a key for it wants to mislead (as in 25).
+//!     `as_loaded::element_step`; `hidden::a_lookup_that_can_be_nothing_else`,
+//!     `hidden::what_looks_like_a_lookup_and_is_read`.
 //! 15. A register move with offset -1 adds the CPU's base to a per-CPU address
 //!     (`BPF_MOV64_PERCPU_REG`). `compute::on_this_cpu`; `counters::counters`.
 //! 16. Loads and stores with an order (Linux 6.15) are loads and stores for a
@@ -114,16 +134,19 @@
 //! **Addresses and functions that the kernel calls**
 //!
 //! 19. Two addresses compare as their distances do only inside one object that
-//!     there is once (a stack frame, the argument); the verifier lets programs
+//!     there is once (a stack frame, the argument, the values of an array, which are
+//!     one after the other); the verifier lets programs
 //!     with CAP_PERFMON compare any two (`check_cond_jmp_op`).
-//!     `compute::are_in_one_place`; all of `pointers`.
+//!     `compute::are_in_one_place`; all of `pointers`, by hand
+//!     "end_of_a_table".
 //! 20. `bpf_for_each_map_elem` visits an array by number and a hash table in the
 //!     order in which user space lists it (`bpf_for_each_hash_elem` and
 //!     `htab_map_get_next_key`, `kernel/bpf/hashtab.c`, walk the same buckets).
 //!     `callbacks`; `tests/kernel/compiled/mod.rs`, class "callbacks".
 //! 21. A function that is called back has a frame of its own in every round and
 //!     ends the helper with any result but 0 (`bpf_loop`,
-//!     `kernel/bpf/bpf_iter.c`). `callbacks`; class "callbacks".
+//!     `kernel/bpf/bpf_iter.c`). With any flag `bpf_loop` fails before the first
+//!     round. `callbacks`; class "callbacks", by hand "loop_flags".
 //! 22. An iterator over numbers is two numbers on the stack, which no other code
 //!     touches (`process_iter_arg`). `kernel_functions`; class "iterators".
 //! 23. Only the call behind a timed `may_goto` uses r11, and it keeps r0 to r5
@@ -150,7 +173,7 @@
 //!     `memory::shared_with_user_space`.
 //! 30. A tail call to an index without a program falls through, and only user
 //!     space puts programs into the map (`check_map_func_compatibility`).
-//!     `calls::tail_call`; `memory::a_map_without_programs`.
+//!     `calls::tail_call`; `memory::a_map_without_programs`, by hand "tail_call_by_driver".
 //! 31. A function of a device program is replaced (`freplace`) only by a program
 //!     of type `EXT` through a link that names its target, and only if the device
 //!     program has types (`bpf_check_attach_target`,

@@ -34,7 +34,9 @@ impl Machine<'_> {
         };
         let Value::Pointer(function) = &state.registers[2] else { return None };
         let Base::Subprogram(target) = function.base else { return None };
-        let flags = state.registers[4].as_constant()?;
+        let Some(flags) = state.registers[4].as_constant() else {
+            return self.begin_rounds_by_flags(name, pc, state);
+        };
         let failed = match (flags, &map) {
             (0, None) if count > MAX_LOOPS => Some(E2BIG),
             (0, _) => None,
@@ -51,6 +53,20 @@ impl Machine<'_> {
         state.set_rounds(Rounds { target, map, count, round: 0, argument });
         self.set_arguments(state);
         Some(Next::To(target))
+    }
+
+    /// The same where the flags depend on the question: with any flag the helper fails
+    /// before the first round.
+    fn begin_rounds_by_flags(&mut self, name: &str, pc: usize, state: &mut MachineState) -> Option<Next> {
+        let Value::Scalar(flags) = state.registers[4].clone() else { return None };
+        let mut failed = state.clone();
+        failed.end_call((-EINVAL).cast_unsigned().into());
+        let mut started = state.clone();
+        started.registers[4] = 0.into();
+        let Some(Next::To(otherwise)) = self.begin_rounds(name, pc, &mut started) else { return None };
+        *state = started;
+        let condition = !flags.equal_to(&Word::ZERO, &mut self.symbols.diagram);
+        Some(Next::Branch { condition, taken: (pc + 1, failed), otherwise })
     }
 
     /// How many entries the kernel visits, if each is known.

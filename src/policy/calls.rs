@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use super::diagram::Bdd;
 use super::frame;
-use super::helpers::{self, Effect};
-use super::machine::{Machine, RETVAL_BITS, Stop};
+use super::helpers::{self, Effect, LookupResult};
+use super::machine::{ELSEWHERE, Machine, Next, RETVAL_BITS, Stop};
 use super::state::MachineState;
 use super::value::{Base, Pointer, Value};
 use super::word::Word;
@@ -14,6 +14,8 @@ use super::written::Spoil;
 
 /// The kernel's own register, r11.
 const AX: usize = 11;
+/// What there is to say of a call without a name, whoever asked.
+const NAMELESS: &str = "without a name (the kernel shows names to those who have CAP_SYSLOG, while kernel.kptr_restrict is below 2; a file of bare instructions has none)";
 /// Most bytes of a value that are told apart where a helper writes them.
 const MOST_FILLED: usize = 64;
 /// Bytes of `struct bpf_dynptr` (`linux/bpf.h`).
@@ -24,13 +26,10 @@ const CONTEXT_SIZE: i64 = 12;
 const MOST_COPIED: u64 = 64;
 
 impl Machine<'_> {
-    /// Runs a helper and sets r0 to r5 as the call leaves them.
-    pub fn call_helper(&mut self, helper: i32, state: &mut MachineState) -> Result<(), Stop> {
+    /// Runs a helper that comes back, and sets r0 to r5 as the call leaves them.
+    pub fn call_helper(&mut self, helper: i32, pc: usize, state: &mut MachineState) -> Result<(), Stop> {
         let code = self.code;
         let name = code.symbol(helper);
-        if helpers::is_tail_call(helper, name) {
-            return self.tail_call(state);
-        }
         // No other call uses the kernel's own register: it holds how often a loop
         // may still repeat.
         state.registers[AX] = Value::Unset;
@@ -40,31 +39,41 @@ impl Machine<'_> {
         }
         let result = match name {
             Some(name) => self.call_named(name, state)?,
-            None => self.call_nameless(state),
+            None => self.call_nameless(pc, state)?,
         };
         state.end_call(result);
         Ok(())
     }
 
-    /// A tail call. If the map of programs has no program at the index, the program
+    /// A tail call. Where the map of programs has no program at the index, the program
     /// continues after the call (`__bpf_tail_call`, `kernel/bpf/core.c`).
-    fn tail_call(&mut self, state: &mut MachineState) -> Result<(), Stop> {
-        let goes_on_elsewhere = || Stop("the program continues in another one (tail call)".into());
-        let here = self.guard();
+    pub fn tail_call(&mut self, pc: usize, state: &mut MachineState) -> Result<Next, Stop> {
         let index = state.registers[3].word(self.symbols).zero_extended(32);
+        let mut leaves = Bdd::FALSE;
         for (guard, argument) in state.registers[2].alternatives() {
-            let map = self.map_argument(&argument).ok_or_else(goes_on_elsewhere)?;
-            for program in self.code.maps[map].programs().ok_or_else(goes_on_elsewhere)? {
-                let diagram = &mut self.symbols.diagram;
-                let is_called = index.equal_to(&Word::Constant(program.into()), diagram);
-                let is_called = diagram.and(guard, is_called);
-                if diagram.and(here, is_called) != Bdd::FALSE {
-                    return Err(goes_on_elsewhere());
-                }
+            let programs = self.map_argument(&argument).and_then(|map| self.code.maps[map].programs());
+            let Some(programs) = programs else {
+                leaves = self.symbols.diagram.or(leaves, guard);
+                continue;
+            };
+            for program in programs {
+                let is_called = index.equal_to(&Word::Constant(program.into()), &mut self.symbols.diagram);
+                let is_called = self.symbols.diagram.and(guard, is_called);
+                leaves = self.symbols.diagram.or(leaves, is_called);
             }
         }
+        let here = self.guard();
+        let [leaves_here, stays_here] =
+            [leaves, !leaves].map(|side| self.symbols.diagram.and(here, side) != Bdd::FALSE);
+        if !stays_here {
+            return Err(Stop(ELSEWHERE.into()));
+        }
+        let taken = (self.code.elsewhere(), state.clone());
         state.end_call(Value::Unset);
-        Ok(())
+        Ok(match leaves_here {
+            true => Next::Branch { condition: leaves, taken, otherwise: pc + 1 },
+            false => Next::To(pc + 1),
+        })
     }
 
     fn call_named(&mut self, name: &str, state: &mut MachineState) -> Result<Value, Stop> {
@@ -76,6 +85,7 @@ impl Machine<'_> {
                 Some(id) => id.into(),
                 None => self.unknown(8, "it depends on the cgroup asked about"),
             }),
+            "bpf_get_current_ancestor_cgroup_id" => Ok(self.ancestor(state)),
             "bpf_get_retval" => Ok(Value::Scalar(state.retval.sign_extended(RETVAL_BITS))),
             "bpf_set_retval" => {
                 state.retval = state.registers[1].word(self.symbols).zero_extended(RETVAL_BITS);
@@ -93,6 +103,16 @@ impl Machine<'_> {
                     None => Ok(self.call_unmodelled(&why, state)),
                 }
             }
+        }
+    }
+
+    /// The id of the cgroup at the level in r1 above the one asked about; 0 where there
+    /// is none (`bpf_get_current_ancestor_cgroup_id`, `kernel/bpf/helpers.c`).
+    fn ancestor(&mut self, state: &MachineState) -> Value {
+        let level = state.registers[1].as_constant().map(|level| level as u32);
+        match level.filter(|_| !self.code.path.is_empty()) {
+            Some(level) => self.code.path.get(level as usize).copied().unwrap_or_default().into(),
+            None => self.unknown(8, "it depends on the cgroups above the one asked about"),
         }
     }
 
@@ -195,16 +215,22 @@ impl Machine<'_> {
         }
     }
 
-    /// A call whose function could not be named, because the reader may not
-    /// see kernel addresses and the program's tag proves nothing. What follows it proves nothing: a program may have
+    /// A call whose function could not be named: its name is not shown, and the
+    /// program's tag proves nothing. What follows it proves a lookup only where the
+    /// verifier lets nothing else stand ([`Code::can_only_be_lookup`]): a program may have
     /// written itself what the kernel puts behind a lookup that it inlines.
-    fn call_nameless(&mut self, state: &mut MachineState) -> Value {
-        if self.surroundings.has_retval {
-            let why = "a call whose name the kernel hides may change the result: give gpumap CAP_SYSLOG, set kernel.kptr_restrict below 2";
-            state.retval = self.symbols.unknown_word(RETVAL_BITS as u32, why);
+    ///
+    /// [`Code::can_only_be_lookup`]: super::code::Code::can_only_be_lookup
+    fn call_nameless(&mut self, pc: usize, state: &mut MachineState) -> Result<Value, Stop> {
+        let map = self.map_argument(&state.registers[1]);
+        if map.is_some_and(|map| self.code.can_only_be_lookup(pc, &self.code.maps[map])) {
+            return self.lookup(state, LookupResult::Element);
         }
-        let why = "it depends on a call whose name the kernel hides: give gpumap CAP_SYSLOG, set kernel.kptr_restrict below 2";
-        self.call_unmodelled(why, state)
+        if self.surroundings.has_retval {
+            let why = format!("a call {NAMELESS} may change the result");
+            state.retval = self.symbols.unknown_word(RETVAL_BITS as u32, &why);
+        }
+        Ok(self.call_unmodelled(&format!("it depends on a call {NAMELESS}"), state))
     }
 
     /// Whether `bpf_probe_read_kernel(r1 = where to, r2 = bytes, r3 = from)`

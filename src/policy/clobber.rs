@@ -38,7 +38,7 @@ pub fn handed(maps: &[Table<'_>], own: &Written) -> Written {
 
 /// The maps that a program may write whose instructions are not known.
 pub fn unread(program: &Program, maps: &[Map]) -> Written {
-    let tables = table::of_program(program, maps);
+    let tables = table::of_program(program, maps, None);
     let may_go_on = |table: &Table<'_>| matches!(table.kind, TableKind::Programs | TableKind::Absent);
     // The kernel tells the tag together with the list of maps: without it, the
     // list is not known either.

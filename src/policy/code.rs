@@ -7,13 +7,15 @@ use std::sync::Arc;
 use crate::bytecode::{Arithmetic, Insn, Operand, Operation};
 use crate::observation::{Map, Program};
 
+use super::as_loaded::{self, Step};
 use super::clobber;
 use super::flow::Flow;
 use super::helpers::{self, KernelFunction};
 use super::hidden;
 use super::replaced::replaced;
 use super::stores::Stores;
-use super::table::{self, Table};
+use super::table::{self, CheckedMaps, Table, TableKind};
+use super::types::Context;
 use super::written::{SpoiledMaps, Written};
 
 /// Longest program the kernel loads (`BPF_COMPLEXITY_LIMIT_INSNS`,
@@ -30,6 +32,7 @@ pub struct Parsed {
     operations: Arc<Vec<Operation>>,
     flow: Arc<Flow>,
     calls: Arc<BTreeMap<i32, String>>,
+    lookups: Arc<BTreeMap<usize, Step>>,
     may_touch_retval: bool,
     names_maps: bool,
 }
@@ -54,6 +57,7 @@ impl Parsed {
             None => (insns, program.calls.clone()),
         };
         let operations = Operation::decode_all(&insns);
+        let lookups = nameless_lookups(&operations, &insns, &calls);
         let names_maps = |operation: &Operation| {
             matches!(operation, Operation::LoadMap { .. } | Operation::LoadMapValue { .. })
         };
@@ -65,6 +69,7 @@ impl Parsed {
             names_maps,
             operations: Arc::new(operations),
             calls: Arc::new(calls),
+            lookups: Arc::new(lookups),
         })
     }
 }
@@ -78,6 +83,8 @@ pub struct Code<'a> {
     pub flow: Arc<Flow>,
     /// Symbols behind helper calls.
     calls: Arc<BTreeMap<i32, String>>,
+    /// The calls without a name that can only be lookups.
+    lookups: Arc<BTreeMap<usize, Step>>,
     /// The maps of the program, and after them those inside these.
     pub maps: Vec<Table<'a>>,
     /// What a part of the program that could not be followed may write, once
@@ -85,23 +92,33 @@ pub struct Code<'a> {
     unfollowed: OnceCell<Written>,
     /// What a store through an address of unknown origin may write.
     pub own: Written,
+    /// The ids of the cgroups from the root down to the one asked about, if they are
+    /// known.
+    pub path: Vec<u64>,
     may_touch_retval: bool,
     is_blinded: bool,
 }
 
 impl<'a> Code<'a> {
     /// Prepares `program`; the reason if its instructions are not known.
-    pub fn new(program: &Program, maps: &'a [Map]) -> Result<Self, String> {
-        Ok(Self::with(Parsed::of(program)?, program, maps))
+    pub fn new(program: &Program, context: &Context<'a>) -> Result<Self, String> {
+        Ok(Self::with(Parsed::of(program)?, program, context.maps, context.path(), None))
     }
 
-    /// The same with the instructions prepared before.
-    pub fn with(parsed: Parsed, program: &Program, maps: &'a [Map]) -> Self {
-        let Parsed { operations, flow, calls, may_touch_retval, names_maps } = parsed;
-        let maps = table::of_program(program, maps);
+    /// The same with the instructions, and perhaps the maps, prepared before.
+    pub fn with(
+        parsed: Parsed,
+        program: &Program,
+        maps: &'a [Map],
+        path: Vec<u64>,
+        checked: Option<&'a CheckedMaps>,
+    ) -> Self {
+        let Parsed { operations, flow, calls, lookups, may_touch_retval, names_maps } = parsed;
+        let maps = table::of_program(program, maps, checked);
         let own = clobber::own(&maps);
         let is_blinded = !maps.is_empty() && !names_maps;
-        Self { operations, flow, calls, maps, unfollowed: OnceCell::new(), own, may_touch_retval, is_blinded }
+        let unfollowed = OnceCell::new();
+        Self { operations, flow, calls, lookups, maps, unfollowed, own, path, may_touch_retval, is_blinded }
     }
 
     /// Whether the program calculates in a way that may outgrow a diagram of
@@ -135,6 +152,13 @@ impl<'a> Code<'a> {
         self.calls.get(&helper).map(String::as_str)
     }
 
+    /// Whether the call at `pc`, which has no name, can only be a lookup in this map
+    /// (see [`as_loaded::element_step`]).
+    pub fn can_only_be_lookup(&self, pc: usize, map: &Table<'_>) -> bool {
+        let fits = |Step { step, read }: &Step| map.value_size <= *step && *read <= map.value_size;
+        map.kind == TableKind::Hash && self.lookups.get(&pc).is_some_and(fits)
+    }
+
     /// The function of the kernel at this distance, if gpumap runs it; else why
     /// a path ends there.
     pub fn kernel_function(&self, distance: i32) -> Result<KernelFunction, String> {
@@ -143,6 +167,39 @@ impl<'a> Code<'a> {
             Some(name) => helpers::kernel_function(name)
                 .ok_or_else(|| format!("the program calls the kernel function {name}")),
         }
+    }
+
+    /// Whether a function of the program may handle its exceptions. Where none does, the
+    /// kernel adds one that returns what was thrown, behind all others, which nothing
+    /// leads to (`do_misc_fixups`, `kernel/bpf/verifier.c`). Code of the program that
+    /// nothing leads to is removed.
+    pub fn handles_exceptions(&self) -> bool {
+        let Some(start) = self.operations.len().checked_sub(2) else { return true };
+        let returns = matches!(
+            self.operations[start..],
+            [
+                Operation::Arithmetic {
+                    kind: Arithmetic::Move,
+                    width: 64,
+                    dst: 0,
+                    source: Operand::Register(1)
+                },
+                Operation::Exit
+            ]
+        );
+        let leads_here = |(pc, operation): (usize, &Operation)| match operation {
+            Operation::Jump { target } | Operation::CallLocal { target } => *target == start,
+            Operation::LoadSubprogram { target, .. } => *target == start,
+            Operation::Branch { target, .. } => *target == start || pc + 1 == start,
+            Operation::Exit => false,
+            _ => pc + operation.slots() == start,
+        };
+        !returns || self.operations.iter().enumerate().any(leads_here)
+    }
+
+    /// A place behind all instructions for paths that go on in another program.
+    pub fn elsewhere(&self) -> usize {
+        self.operations.len() + MAX_INSNS
     }
 
     /// Place of the map with `id` in [`Code::maps`].
@@ -178,7 +235,11 @@ pub fn may_be_complex(program: &Program) -> bool {
 
 fn are_complex(operations: &[Operation]) -> bool {
     let mixes = |operation: &&Operation| {
-        let Operation::Arithmetic { kind, source, .. } = operation else { return false };
+        let (Operation::Arithmetic { kind, source, .. } | Operation::Unclear { kind, source, .. }) =
+            operation
+        else {
+            return false;
+        };
         let is_register = matches!(source, Operand::Register(_));
         match kind {
             Arithmetic::Mul | Arithmetic::Div | Arithmetic::Mod => true,
@@ -197,6 +258,19 @@ fn are_complex(operations: &[Operation]) -> bool {
     each(operations).filter(mixes).map(weight).sum::<usize>() >= COMPLEX
 }
 
+fn nameless_lookups(
+    operations: &[Operation],
+    insns: &[Insn],
+    calls: &BTreeMap<i32, String>,
+) -> BTreeMap<usize, Step> {
+    let is_nameless = |operation: &Operation| match operation {
+        Operation::CallHelper { helper } => !calls.contains_key(helper),
+        _ => false,
+    };
+    let calls = operations.iter().enumerate().filter(|(_, operation)| is_nameless(operation));
+    calls.filter_map(|(pc, _)| Some((pc, as_loaded::element_step(insns, pc)?))).collect()
+}
+
 /// The operations without the second slots of two-slot loads.
 fn each(operations: &[Operation]) -> impl Iterator<Item = &Operation> {
     let mut pc = 0;
@@ -211,7 +285,22 @@ fn may_touch_retval(operation: &Operation, calls: &BTreeMap<i32, String>) -> boo
     match operation {
         Operation::CallHelper { helper } => helpers::may_touch_retval(calls.get(helper).map(String::as_str)),
         Operation::CallKernel { function } => !helpers::is_known_function(calls, *function),
-        Operation::Unsupported(_) => true,
-        _ => false,
+        Operation::Unsupported { .. } => true,
+        Operation::Arithmetic { .. }
+        | Operation::Unclear { .. }
+        | Operation::SwapBytes { .. }
+        | Operation::LoadConstant { .. }
+        | Operation::LoadMap { .. }
+        | Operation::LoadMapValue { .. }
+        | Operation::LoadSubprogram { .. }
+        | Operation::LoadUnknown { .. }
+        | Operation::Load { .. }
+        | Operation::Store { .. }
+        | Operation::Atomic { .. }
+        | Operation::Jump { .. }
+        | Operation::Branch { .. }
+        | Operation::CallLocal { .. }
+        | Operation::Exit
+        | Operation::Nothing => false,
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::bytecode::{Arithmetic, Comparison};
 
-use super::diagram::Bdd;
+use super::diagram::{Bdd, Diagram};
 use super::inputs::Symbols;
 use super::value::{Base, Holds, Pointer, Value};
 use super::word::Word;
@@ -103,42 +103,71 @@ fn moved(pointer: &Pointer, by: &Word, kind: Arithmetic, symbols: &mut Symbols) 
 }
 
 fn on_words(kind: Arithmetic, width: usize, dst: &Word, source: &Word, symbols: &mut Symbols) -> Word {
-    let (a, b) = (dst.zero_extended(width), source.zero_extended(width));
-    let carries = matches!(
-        kind,
-        Arithmetic::Add
-            | Arithmetic::Sub
-            | Arithmetic::Mul
-            | Arithmetic::Div
-            | Arithmetic::Mod
-            | Arithmetic::SignedDiv
-            | Arithmetic::SignedMod
-    );
-    if carries && let Some(why) = symbols.why_both_unknown(&a, &b) {
-        return symbols.unknown_word(width as u32, &why);
+    if let Arithmetic::MoveSigned(bits) = kind {
+        return source.sign_extended(bits).zero_extended(width);
     }
-    let diagram = &mut symbols.diagram;
+    let (a, b) = (dst.zero_extended(width), source.zero_extended(width));
+    let length = length(kind, width, &a, &b);
+    if let Some(why) = why_not_calculated(kind, &a, &b, symbols) {
+        return symbols.unknown_word(length as u32, &why);
+    }
+    symbols.widened(&a, &b, length, |a, b, diagram| exact(kind, width, a, b, diagram).zero_extended(width))
+}
+
+/// Why a result is unknown that need not be calculated to know that it costs too much.
+fn why_not_calculated(kind: Arithmetic, a: &Word, b: &Word, symbols: &Symbols) -> Option<String> {
+    let is_power = |word: &Word| word.as_constant().is_some_and(u64::is_power_of_two);
+    match kind {
+        Arithmetic::Div | Arithmetic::Mod if is_power(b) => None,
+        Arithmetic::Div | Arithmetic::Mod | Arithmetic::SignedDiv | Arithmetic::SignedMod => {
+            symbols.why_plainly_unknown(a).or_else(|| symbols.why_plainly_unknown(b))
+        }
+        Arithmetic::Add | Arithmetic::Sub | Arithmetic::Mul => symbols.why_both_unknown(a, b),
+        _ => None,
+    }
+}
+
+/// How many bits a result has at most.
+fn length(kind: Arithmetic, width: usize, a: &Word, b: &Word) -> usize {
+    let (left, right) = (a.length(), b.length());
+    let length = match kind {
+        Arithmetic::Add => left.max(right) + 1,
+        Arithmetic::Mul => left + right,
+        Arithmetic::Div => left - left.min(b.as_constant().map_or(0, |_| right.saturating_sub(1))),
+        Arithmetic::Mod => match b.as_constant() {
+            Some(0) | None => left,
+            Some(_) => left.min(right),
+        },
+        Arithmetic::Or | Arithmetic::Xor => left.max(right),
+        Arithmetic::And => left.min(right),
+        Arithmetic::ShiftRight => left,
+        _ => width,
+    };
+    length.min(width)
+}
+
+fn exact(kind: Arithmetic, width: usize, a: &Word, b: &Word, diagram: &mut Diagram) -> Word {
     let signed = |word: &Word| word.sign_extended(width);
     let log_width = if width == 64 { 6 } else { 5 };
-    let result = match kind {
-        Arithmetic::Add => a.add(&b, diagram),
-        Arithmetic::Sub => a.sub(&b, diagram),
-        Arithmetic::Mul => a.mul(&b, diagram),
-        Arithmetic::Div => a.div_rem(&b, diagram).0,
-        Arithmetic::Mod => a.div_rem(&b, diagram).1,
-        Arithmetic::SignedDiv => signed(&a).signed_div_rem(&signed(&b), diagram).0,
-        Arithmetic::SignedMod => signed(&a).signed_div_rem(&signed(&b), diagram).1,
-        Arithmetic::Or => a.or(&b, diagram),
-        Arithmetic::And => a.and(&b, diagram),
-        Arithmetic::Xor => a.xor(&b, diagram),
-        Arithmetic::ShiftLeft => a.shl(&b, log_width, diagram),
-        Arithmetic::ShiftRight => a.shr(&b, log_width, diagram),
-        Arithmetic::ShiftRightSigned => signed(&a).sar(&b, log_width, diagram),
-        Arithmetic::Negate => Word::ZERO.sub(&a, diagram),
-        Arithmetic::Move | Arithmetic::MovePerCpu | Arithmetic::MoveSpace => b,
-        Arithmetic::MoveSigned(bits) => source.sign_extended(bits),
-    };
-    result.zero_extended(width)
+    match kind {
+        Arithmetic::Add => a.add(b, diagram),
+        Arithmetic::Sub => a.sub(b, diagram),
+        Arithmetic::Mul => a.mul(b, diagram),
+        Arithmetic::Div => a.div_rem(b, diagram).0,
+        Arithmetic::Mod => a.div_rem(b, diagram).1,
+        Arithmetic::SignedDiv => signed(a).signed_div_rem(&signed(b), diagram).0,
+        Arithmetic::SignedMod => signed(a).signed_div_rem(&signed(b), diagram).1,
+        Arithmetic::Or => a.or(b, diagram),
+        Arithmetic::And => a.and(b, diagram),
+        Arithmetic::Xor => a.xor(b, diagram),
+        Arithmetic::ShiftLeft => a.shl(b, log_width, diagram),
+        Arithmetic::ShiftRight => a.shr(b, log_width, diagram),
+        Arithmetic::ShiftRightSigned => signed(a).sar(b, log_width, diagram),
+        Arithmetic::Negate => Word::ZERO.sub(a, diagram),
+        Arithmetic::Move | Arithmetic::MovePerCpu | Arithmetic::MoveSpace | Arithmetic::MoveSigned(_) => {
+            b.clone()
+        }
+    }
 }
 
 /// The questions for which `dst comparison source` holds on the low `width` bits.
@@ -186,8 +215,12 @@ fn one_condition(comparison: Comparison, width: usize, a: &Value, b: &Value, sym
 /// known. Two lookups that may find any entry, two records and the copies of
 /// two CPUs have equal descriptions and different addresses.
 fn are_in_one_place(a: &Pointer, b: &Pointer) -> bool {
-    let is_one = matches!(a.base, Base::Context | Base::Stack(_) | Base::MapObject(_) | Base::Subprogram(_));
-    is_one && a.base == b.base
+    let is_one = |base: &Base| match base {
+        Base::Context | Base::Stack(_) | Base::MapObject(_) | Base::Subprogram(_) | Base::Array(_) => true,
+        Base::HashElement(_) | Base::PerCpuSlot(_) | Base::MapValue(_) | Base::PerCpuSlots(_) => false,
+        Base::InnerSlot(_) | Base::InnerSlots(_) | Base::Scratch | Base::Bytes(_) => false,
+    };
+    is_one(&a.base) && a.base == b.base
 }
 
 /// The questions for which the comparison of two addresses in one object holds.
@@ -216,26 +249,28 @@ fn word_condition(comparison: Comparison, width: usize, a: &Word, b: &Word, symb
     if let Some(why) = symbols.why_both_unknown(a, b) {
         return symbols.unknown_bit(&why);
     }
-    let diagram = &mut symbols.diagram;
     let (a, b) = match comparison {
         SignedGreater | SignedGreaterEqual | SignedLess | SignedLessEqual => {
             (a.sign_extended(width), b.sign_extended(width))
         }
         _ => (a.zero_extended(width), b.zero_extended(width)),
     };
-    match comparison {
-        Equal => a.equal_to(&b, diagram),
-        NotEqual => !a.equal_to(&b, diagram),
-        Less => a.less_than(&b, diagram),
-        GreaterEqual => !a.less_than(&b, diagram),
-        Greater => b.less_than(&a, diagram),
-        LessEqual => !b.less_than(&a, diagram),
-        SignedLess => a.signed_less_than(&b, diagram),
-        SignedGreaterEqual => !a.signed_less_than(&b, diagram),
-        SignedGreater => b.signed_less_than(&a, diagram),
-        SignedLessEqual => !b.signed_less_than(&a, diagram),
-        AnyBit => !a.and(&b, diagram).equal_to(&Word::ZERO, diagram),
-    }
+    let holds = symbols.widened(&a, &b, 1, |a, b, diagram| {
+        Word::from_bool(match comparison {
+            Equal => a.equal_to(b, diagram),
+            NotEqual => !a.equal_to(b, diagram),
+            Less => a.less_than(b, diagram),
+            GreaterEqual => !a.less_than(b, diagram),
+            Greater => b.less_than(a, diagram),
+            LessEqual => !b.less_than(a, diagram),
+            SignedLess => a.signed_less_than(b, diagram),
+            SignedGreaterEqual => !a.signed_less_than(b, diagram),
+            SignedGreater => b.signed_less_than(a, diagram),
+            SignedLessEqual => !b.signed_less_than(a, diagram),
+            AnyBit => !a.and(b, diagram).equal_to(&Word::ZERO, diagram),
+        })
+    });
+    holds.bits()[0]
 }
 
 /// The alternatives of `dst` for which the condition can hold, or with `holds`

@@ -6,15 +6,16 @@ use crate::observation::Program;
 
 use super::clobber;
 use super::code::{self, Code};
+use super::contents::digest_of_programs;
 use super::diagram::{Bdd, Diagram};
-use super::fallback::{Answerer, Fallbacks};
 use super::inputs::{self, Symbols};
 use super::machine::{Decisions, Machine, RETVAL_BITS, Surroundings};
+use super::origin::{Answerer, OriginDigest, Origins, Stack, digest_of_parts};
 use super::program_code::{ProgramCode, codes, most_written};
 use super::project::{Projection, project};
 use super::shares::{self, BUDGET, Shares};
 use super::time_limit::{self, TimeLimit};
-use super::types::{Combination, Context, Fallback, Policy};
+use super::types::{Combination, Context, Origin, Policy};
 use super::word::Word;
 use super::written::Written;
 use crate::model::{Device, Request, Verdict};
@@ -45,8 +46,8 @@ pub struct Decoder {
     open: Vec<(Bdd, String)>,
     /// What each program may cost.
     shares: Shares,
-    /// The answers to questions that policies leave open.
-    pub(super) fallbacks: Fallbacks,
+    /// What the policies that are not exact were made of.
+    pub(super) origins: Origins,
 }
 
 impl Default for Decoder {
@@ -66,13 +67,7 @@ impl Decoder {
     pub fn within(limit: &TimeLimit) -> Self {
         let mut diagram = Diagram::within(limit);
         let reachable = inputs::reachable(&mut diagram);
-        Self {
-            diagram,
-            reachable,
-            open: Vec::new(),
-            shares: Shares::default(),
-            fallbacks: Fallbacks::default(),
-        }
+        Self { diagram, reachable, open: Vec::new(), shares: Shares::default(), origins: Origins::default() }
     }
 
     /// An empty decoder for these programs. Those of them that are too complex to be
@@ -91,31 +86,16 @@ impl Decoder {
     /// The policy of `programs` together, in run order. No program allows
     /// everything. Never fails: what cannot be decoded is unknown.
     pub fn policy(&mut self, programs: &[&Program], context: &Context<'_>) -> Policy {
-        if self.limit().is_over() {
-            return self.unknown_policy(time_limit::WHY);
-        }
-        self.policy_of(&codes(programs, context), programs, context)
+        self.settled(&codes(programs, context), programs, context).0
     }
 
     /// The policy of a program that decides the same in every cgroup and beside
     /// every other program; `None` if its place matters
     /// ([`Decoder::depends_on_place`]).
     pub fn policy_anywhere(&mut self, program: &Program, context: &Context<'_>) -> Option<Policy> {
-        if self.limit().is_over() {
-            return Some(self.unknown_policy(time_limit::WHY));
-        }
         let codes = codes(&[program], context);
         let depends = codes.iter().any(|code| code_depends_on_place(&code.code, context));
-        (!depends).then(|| self.policy_of(&codes, &[program], context))
-    }
-
-    fn policy_of(
-        &mut self,
-        codes: &[ProgramCode<'_>],
-        programs: &[&Program],
-        context: &Context<'_>,
-    ) -> Policy {
-        self.settled(codes, programs, context).0
+        (!depends).then(|| self.settled(&codes, &[program], context).0)
     }
 
     /// The policy with what answers single questions, and what the programs may
@@ -130,18 +110,46 @@ impl Decoder {
         // One drawing is enough for all cgroups where it is the same.
         let asks = codes.iter().any(ProgramCode::may_read_cgroup_id);
         let context = &Context { cgroup_id: context.cgroup_id.filter(|_| asks), ..*context };
-        if let Some((policy, written)) = self.fallbacks.known(programs, context) {
-            return (policy, written.clone());
+        let is_complex = codes.iter().any(ProgramCode::may_be_complex);
+        let digest = (is_complex || self.limit().is_over()).then(|| digest_of_programs(programs, context));
+        if let Some(policy) = digest.as_ref().and_then(|digest| self.origins.drawn(digest)) {
+            let written = self.origins.written(policy.origin, programs).cloned();
+            return (policy, written.unwrap_or_else(|| most_written(codes)));
+        }
+        if self.limit().is_over() {
+            return (self.late(digest), Written::everything());
         }
         let (policy, written, is_cut) = self.settle(codes, context);
-        // A single question may be settled where all at once are not.
-        let mut may_know_more =
-            || codes.iter().any(ProgramCode::may_be_complex) && self.unknown(policy) != Bdd::FALSE;
-        if !(is_cut || may_know_more()) || self.limit().is_over() {
+        if self.is_known(policy) {
             return (policy, written);
         }
-        let fallback = self.fallbacks.programs(programs, context, written.clone(), Some(policy));
-        (Policy { fallback, ..policy }, written)
+        // A single question may be settled where all at once are not.
+        let answers = (is_complex || is_cut) && !self.limit().is_over();
+        let answerer = answers.then(|| Stack::new(programs, context, written.clone()));
+        let digest = digest.unwrap_or_else(|| digest_of_programs(programs, context));
+        (self.made_of(policy, digest, answerer.map(Answerer::Programs)), written)
+    }
+
+    /// A policy of which nothing was decoded in time.
+    fn late(&mut self, digest: Option<OriginDigest>) -> Policy {
+        let policy = self.nothing_drawn(time_limit::WHY);
+        match digest {
+            Some(digest) => self.made_of(policy, digest, None),
+            None => policy,
+        }
+    }
+
+    /// A policy that is not exact, with what it was made of. If something equal was made
+    /// before, that is the policy.
+    pub(super) fn made_of(
+        &mut self,
+        drawn: Policy,
+        digest: OriginDigest,
+        answerer: Option<Answerer>,
+    ) -> Policy {
+        let origin = self.origins.add(digest, Some(drawn), answerer);
+        let drawn = self.origins.drawn(&digest).unwrap_or(drawn);
+        Policy { origin, ..drawn }
     }
 
     /// The policy, what the programs may write (so that reads of it are unknown),
@@ -161,7 +169,7 @@ impl Decoder {
                 return (policy, written, is_cut);
             }
         }
-        (self.unknown_policy(TOO_COMPLEX), Written::everything(), false)
+        (self.nothing_drawn(TOO_COMPLEX), Written::everything(), false)
     }
 
     /// The policy, provided that no program writes more than `written`; what they do
@@ -177,7 +185,7 @@ impl Decoder {
         let policy = if codes.iter().any(|code| touches_retval(&code.code, context)) {
             let symbols = &mut Symbols::within(self.limit());
             let allowed = run.in_sequence(codes, &self.shares, symbols);
-            if self.is_too_large(symbols) {
+            if self.is_too_large(symbols, allowed) {
                 run.cut.extend(codes.iter().map(|code| code.program.id));
             }
             self.adopt(symbols, allowed)
@@ -187,13 +195,14 @@ impl Decoder {
                 .map(|code| {
                     let symbols = &mut Symbols::within(self.limit());
                     let allowed = run.alone(code, &Word::ZERO, &self.shares, symbols).allows;
-                    if self.is_too_large(symbols) {
+                    if self.is_too_large(symbols, allowed) {
                         run.cut.insert(code.program.id);
                     }
                     self.adopt(symbols, allowed)
                 })
                 .collect();
-            self.all_of(&policies)
+            let all = policies.into_iter().fold(self.everything(), |sum, policy| self.both(sum, policy));
+            self.whole(all)
         };
         let (is_new, cut) = (run.is_new, run.cut);
         cut.iter().for_each(|program| self.shares.give_up(*program));
@@ -210,8 +219,10 @@ impl Decoder {
         if !is_complex {
             return None;
         }
-        let fallback = self.fallbacks.programs(programs, context, most_written(&codes), None);
-        Some(Policy { allow: Bdd::FALSE, deny: Bdd::FALSE, fallback })
+        let stack = Stack::new(programs, context, most_written(&codes));
+        let digest = digest_of_programs(programs, context);
+        let origin = self.origins.add(digest, None, Some(Answerer::Programs(stack)));
+        Some(Policy { allow: Bdd::FALSE, deny: Bdd::FALSE, origin })
     }
 
     /// The answer to one question by running the programs on it alone, and why
@@ -241,11 +252,12 @@ impl Decoder {
 
     /// The answer to a question that a policy leaves open, or the reason why there
     /// is none.
-    fn fall_back(&self, fallback: Fallback, bits: u64) -> (Verdict, Option<String>) {
-        match self.fallbacks.get(fallback) {
+    fn fall_back(&self, origin: Origin, bits: u64) -> (Verdict, Option<String>) {
+        match self.origins.answerer(origin) {
             None => (Verdict::Unknown, None),
             Some(Answerer::Programs(stack)) => {
-                Self::ask(&stack.codes(), &stack.context(), &stack.written, bits, self.limit())
+                let ask = || Self::ask(&stack.codes(), &stack.context(), &stack.written, bits, self.limit());
+                self.origins.answer(origin, bits, ask)
             }
             Some(Answerer::All(policies)) => {
                 let mut open = None;
@@ -264,37 +276,62 @@ impl Decoder {
         }
     }
 
-    /// Whether a run's diagram is more than this decoder can take in.
-    fn is_too_large(&self, symbols: &Symbols) -> bool {
-        symbols.diagram.exhausted() || symbols.diagram.len() > self.diagram.room()
+    /// Whether a run's result is more than this decoder can take in.
+    fn is_too_large(&self, symbols: &Symbols, result: Bdd) -> bool {
+        symbols.diagram.exhausted() || !symbols.diagram.fits(result, self.diagram.room())
     }
 
     /// Whether the policy of `program` may depend on the cgroup asked about or
     /// on the programs around it, so that [`Decoder::all_of`] does not apply.
     pub fn depends_on_place(program: &Program, context: &Context<'_>) -> bool {
-        code_depends_on_place(&Code::new(program, context.maps), context)
+        code_depends_on_place(&Code::new(program, context), context)
     }
 
     /// Whether the policy of `program` may depend on the cgroup asked about. A program
     /// that cannot be read is as unknown in one as in the other.
     pub fn reads_cgroup_id(program: &Program, context: &Context<'_>) -> bool {
-        Code::new(program, context.maps).is_ok_and(|code| code.may_read_cgroup_id())
+        Code::new(program, context).is_ok_and(|code| code.may_read_cgroup_id())
     }
 
     /// The policy where every one of `policies` must allow; no policy allows
     /// everything.
     pub fn all_of(&mut self, policies: &[Policy]) -> Policy {
-        let all = policies.iter().copied().reduce(|sum, policy| Policy {
-            allow: self.diagram.and(sum.allow, policy.allow),
-            deny: self.diagram.or(sum.deny, policy.deny),
-            fallback: Fallback::NONE,
-        });
-        let all = all.unwrap_or(Policy { allow: self.reachable, deny: Bdd::FALSE, fallback: Fallback::NONE });
-        let fallback = match policies {
-            [one] => one.fallback,
-            _ => self.fallbacks.all(policies),
-        };
-        self.whole(Policy { fallback, ..all })
+        let (exact, mut open): (Vec<Policy>, Vec<Policy>) =
+            policies.iter().partition(|policy| policy.origin == Origin::NONE);
+        let exact = exact.into_iter().fold(self.everything(), |sum, policy| self.both(sum, policy));
+        open.sort_unstable_by_key(|policy| self.origins.digest(policy.origin).copied());
+        open.dedup();
+        let drawn = open.iter().fold(exact, |sum, policy| self.both(sum, *policy));
+        match open[..] {
+            [] => self.whole(drawn),
+            [one] if exact == self.everything() => one,
+            _ if self.is_known(drawn) => drawn,
+            _ => self.all_of_open(exact, &open, drawn),
+        }
+    }
+
+    /// The policy that allows everything.
+    fn everything(&self) -> Policy {
+        Policy { allow: self.reachable, deny: Bdd::FALSE, origin: Origin::NONE }
+    }
+
+    /// The policy where both must allow, as far as it is drawn.
+    fn both(&mut self, a: Policy, b: Policy) -> Policy {
+        let (allow, deny) = (self.diagram.and(a.allow, b.allow), self.diagram.or(a.deny, b.deny));
+        Policy { allow, deny, origin: Origin::NONE }
+    }
+
+    /// The policy where an exact one and some others must allow, `drawn` so far.
+    fn all_of_open(&mut self, exact: Policy, open: &[Policy], drawn: Policy) -> Policy {
+        let drawn = self.whole(drawn);
+        let digests = open.iter().filter_map(|policy| self.origins.digest(policy.origin));
+        let digests: Vec<OriginDigest> = digests.copied().collect();
+        let exact_id = self.id(exact);
+        let parts = std::iter::once(exact_id.as_bytes()).chain(digests.iter().map(|digest| &digest[..]));
+        let digest = digest_of_parts("all of", parts);
+        let answers = open.iter().any(|policy| self.origins.answerer(policy.origin).is_some());
+        let all = || Answerer::All(std::iter::once(exact).chain(open.iter().copied()).collect());
+        self.made_of(drawn, digest, answers.then(all))
     }
 
     /// The programs' answer to one question. It is the kernel's answer too, except
@@ -306,7 +343,7 @@ impl Decoder {
     /// The same for the bits of a question.
     pub(super) fn verdict_of(&self, policy: Policy, bits: u64) -> Verdict {
         match self.drawn(policy, bits) {
-            Verdict::Unknown => self.fall_back(policy.fallback, bits).0,
+            Verdict::Unknown => self.fall_back(policy.origin, bits).0,
             known => known,
         }
     }
@@ -330,7 +367,7 @@ impl Decoder {
     }
 
     pub(super) fn why_unknown(&self, policy: Policy, bits: u64) -> Vec<String> {
-        if let (_, Some(why)) = self.fall_back(policy.fallback, bits) {
+        if let (_, Some(why)) = self.fall_back(policy.origin, bits) {
             return vec![why];
         }
         let open = self.open.iter().filter(|(region, _)| self.diagram.evaluate(*region, bits) == Some(true));
@@ -359,7 +396,7 @@ impl Decoder {
     /// policy made before the diagram outgrew its limits; one that knows
     /// nothing otherwise.
     fn whole(&mut self, policy: Policy) -> Policy {
-        if self.diagram.exhausted() { self.unknown_policy(self.why_exhausted()) } else { policy }
+        if self.diagram.exhausted() { self.nothing_drawn(self.why_exhausted()) } else { policy }
     }
 
     /// Why nothing more can be added to the diagram.
@@ -393,8 +430,8 @@ impl Decoder {
 
     /// Keeps a result of a run as a policy.
     fn adopt(&mut self, symbols: &Symbols, allowed: Bdd) -> Policy {
-        if self.is_too_large(symbols) {
-            return self.unknown_policy(if self.limit().is_over() { time_limit::WHY } else { TOO_COMPLEX });
+        if self.is_too_large(symbols, allowed) {
+            return self.nothing_drawn(if self.limit().is_over() { time_limit::WHY } else { TOO_COMPLEX });
         }
         let Projection { yes, no, open } = project(symbols, allowed, &mut self.diagram);
         for (region, why) in open {
@@ -421,14 +458,20 @@ impl Decoder {
     pub(super) fn policy_where(&mut self, yes: Bdd, no: Bdd) -> Policy {
         let allow = self.diagram.and(yes, self.reachable);
         let deny = self.diagram.and(no, self.reachable);
-        self.whole(Policy { allow, deny, fallback: Fallback::NONE })
+        self.whole(Policy { allow, deny, origin: Origin::NONE })
     }
 
     /// A policy that is unknown everywhere because of `why`.
     pub fn unknown_policy(&mut self, why: &str) -> Policy {
+        let unknown = self.nothing_drawn(why);
+        self.made_of(unknown, digest_of_parts("unknown", [why.as_bytes()]), None)
+    }
+
+    /// A drawing that knows nothing because of `why`.
+    fn nothing_drawn(&mut self, why: &str) -> Policy {
         // Nothing is computed here: this must work where the diagram is full.
         self.remember_open(self.reachable, why);
-        Policy { allow: Bdd::FALSE, deny: Bdd::FALSE, fallback: Fallback::NONE }
+        Policy { allow: Bdd::FALSE, deny: Bdd::FALSE, origin: Origin::NONE }
     }
 }
 

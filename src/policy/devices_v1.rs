@@ -2,6 +2,7 @@
 
 use super::decoder::Decoder;
 use super::diagram::Bdd;
+use super::origin::digest_of_parts;
 use super::rule::{Numbers, Rule};
 use super::types::Policy;
 use crate::model::{DeviceType, MAX_MAJOR, MAX_MINOR, Request, RequestSet, Verdict};
@@ -43,16 +44,22 @@ impl Decoder {
         let (allow, deny) = rest.iter().fold((first.allow, first.deny), |(allow, deny), policy| {
             (self.diagram.and(allow, policy.allow), self.diagram.and(deny, policy.deny))
         });
+        if rest.iter().all(|policy| policy == first) {
+            return *first;
+        }
         let agreed = self.policy_where(allow, deny);
         let differ = self.unknown(agreed);
         if differ != Bdd::FALSE && policies.iter().any(|policy| *policy != agreed) {
             self.note_open(differ, why);
         }
-        let fallback = match policies.iter().all(|policy| policy == first) {
-            true => first.fallback,
-            false => super::types::Fallback::NONE,
-        };
-        Policy { fallback, ..agreed }
+        if differ == Bdd::FALSE {
+            return agreed;
+        }
+        let mut ids: Vec<String> = policies.iter().map(|policy| self.id(*policy)).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let parts = std::iter::once(why).chain(ids.iter().map(String::as_str)).map(str::as_bytes);
+        self.made_of(agreed, digest_of_parts("agreement", parts), None)
     }
 }
 

@@ -10,6 +10,8 @@
 //! `FALSE` to everything and says so in [`Diagram::exhausted`], and the caller
 //! throws the results away.
 
+use std::collections::{HashMap, HashSet};
+
 use super::time_limit::TimeLimit;
 
 /// A Boolean function: index of a node and, in bit 0, whether it is negated.
@@ -29,6 +31,10 @@ const COMPOSE: u32 = u32::MAX - 2;
 
 /// Operations between two looks at the clock: some tenths of a millisecond.
 const CLOCK_STEPS: u64 = 1 << 13;
+/// One of so many parts of the budget and of the room is what [`Diagram::attempt`]
+/// may cost, and it never costs more than so many operations.
+const PARTS: u64 = 32;
+const MOST_ATTEMPTED: u64 = 10_000;
 /// Bound on nodes in one diagram (12 bytes each, some 50 with tables).
 const MAX_NODES: usize = 1 << 20;
 
@@ -150,6 +156,60 @@ impl Diagram {
         self.room = MAX_NODES / 4 * 3;
     }
 
+    /// What `work` returns, if it costs no more than a small part of what is left of
+    /// the budget and of the room.
+    pub fn attempt<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> Option<T> {
+        let before = self.budget;
+        let room = self.room.saturating_sub(self.nodes.len()) as u64;
+        let part = before.min(room).min(MOST_ATTEMPTED * PARTS) / PARTS;
+        self.budget = part;
+        let result = work(self);
+        let is_done = self.budget > 0 && !self.full;
+        let is_full = self.full || self.nodes.len() >= self.room;
+        self.budget = if is_full { 0 } else { before - (part - self.budget) };
+        is_done.then_some(result)
+    }
+
+    /// Where one of `functions` depends on a variable from `first` on, as a function
+    /// of the variables before it, and one of the late variables.
+    pub fn depends_from(
+        &mut self,
+        functions: impl IntoIterator<Item = Bdd>,
+        first: Variable,
+    ) -> (Bdd, Option<Variable>) {
+        let (mut done, mut seen) = (HashMap::new(), None);
+        let region = functions.into_iter().fold(Bdd::FALSE, |region, function| {
+            let here = self.depends_below(function, first, &mut done, &mut seen);
+            self.or(region, here)
+        });
+        (region, seen)
+    }
+
+    fn depends_below(
+        &mut self,
+        function: Bdd,
+        first: Variable,
+        done: &mut HashMap<usize, Bdd>,
+        seen: &mut Option<Variable>,
+    ) -> Bdd {
+        let node = self.nodes[function.index()];
+        if node.variable == TERMINAL {
+            return Bdd::FALSE;
+        }
+        if node.variable >= first {
+            seen.get_or_insert(node.variable);
+            return Bdd::TRUE;
+        }
+        if let Some(known) = done.get(&function.index()) {
+            return *known;
+        }
+        let low = self.depends_below(node.low, first, done, seen);
+        let high = self.depends_below(node.high, first, done, seen);
+        let depends = self.node(node.variable, low, high);
+        done.insert(function.index(), depends);
+        depends
+    }
+
     /// Ends the budget.
     pub fn exhaust(&mut self) {
         self.budget = 0;
@@ -198,6 +258,40 @@ impl Diagram {
     pub fn top(&self, function: Bdd) -> Option<Variable> {
         let variable = self.nodes[function.index()].variable;
         (variable != TERMINAL).then_some(variable)
+    }
+
+    /// Whether `function` has no more nodes than `room`.
+    pub fn fits(&self, function: Bdd, room: usize) -> bool {
+        if self.len() <= room {
+            return true;
+        }
+        let (mut seen, mut left) = (HashSet::from([function.index()]), vec![function.index()]);
+        while let Some(node) = left.pop().map(|index| self.nodes[index]) {
+            let below = [node.low.index(), node.high.index()];
+            left.extend(below.into_iter().filter(|index| seen.insert(*index)));
+            if seen.len() > room {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Whether `function` is small and depends on no variable after `last`.
+    pub fn ends_before(&self, function: Bdd, last: Variable) -> bool {
+        const MOST: usize = 256;
+        let (mut seen, mut left) = (Vec::new(), vec![function.index()]);
+        while let Some(index) = left.pop() {
+            let node = self.nodes[index];
+            if node.variable == TERMINAL || seen.contains(&index) {
+                continue;
+            }
+            if node.variable > last || seen.len() == MOST {
+                return false;
+            }
+            seen.push(index);
+            left.extend([node.low.index(), node.high.index()]);
+        }
+        true
     }
 
     /// The function with `variable` fixed to 0 and to 1; `variable` must not
@@ -505,6 +599,31 @@ mod tests {
         diagram.set_budget(10);
         let _ = many.iter().fold(Bdd::FALSE, |sum, v| diagram.xor(sum, *v));
         assert!(diagram.exhausted());
+    }
+
+    /// Make sure that an attempt costs a part of the budget, and that one which fails
+    /// leaves the rest, and nothing wrong behind.
+    #[test]
+    fn attempts_are_bounded() {
+        let mut diagram = Diagram::default();
+        let many: Vec<Bdd> = (0..40).map(|v| diagram.variable(v)).collect();
+        let all = |diagram: &mut Diagram| many.iter().fold(Bdd::FALSE, |sum, v| diagram.xor(sum, *v));
+        diagram.set_budget(10_000);
+        assert_eq!(diagram.attempt(all), None);
+        assert!(!diagram.exhausted());
+        let whole = all(&mut diagram);
+        assert_eq!((diagram.exhausted(), diagram.evaluate(whole, 0b111)), (false, Some(true)));
+        assert_eq!(diagram.attempt(all), Some(whole));
+    }
+
+    /// Make sure that what depends on late variables is told from what does not.
+    #[test]
+    fn dependence_on_late_variables() {
+        let mut diagram = Diagram::default();
+        let [a, b, late] = [0, 1, 64].map(|v| diagram.variable(v));
+        let function = diagram.ite(a, late, b);
+        assert_eq!(diagram.depends_from([function, b], 64), (a, Some(64)));
+        assert_eq!(diagram.depends_from([b], 64), (Bdd::FALSE, None));
     }
 
     /// Make sure that a diagram that gave up cannot be made to look whole by a

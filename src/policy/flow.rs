@@ -32,8 +32,22 @@ fn successors(operations: &[Operation], pc: usize) -> [Option<usize>; 2] {
     match operations[pc] {
         Operation::Jump { target } => [Some(target), None],
         Operation::Branch { target, .. } => [next, Some(target)],
-        Operation::Exit | Operation::Unsupported(_) => [None, None],
-        _ => [next, None],
+        Operation::Exit | Operation::Unsupported { .. } => [None, None],
+        Operation::Arithmetic { .. }
+        | Operation::Unclear { .. }
+        | Operation::SwapBytes { .. }
+        | Operation::LoadConstant { .. }
+        | Operation::LoadMap { .. }
+        | Operation::LoadMapValue { .. }
+        | Operation::LoadSubprogram { .. }
+        | Operation::LoadUnknown { .. }
+        | Operation::Load { .. }
+        | Operation::Store { .. }
+        | Operation::Atomic { .. }
+        | Operation::CallHelper { .. }
+        | Operation::CallLocal { .. }
+        | Operation::CallKernel { .. }
+        | Operation::Nothing => [next, None],
     }
 }
 
@@ -118,10 +132,11 @@ const ARGUMENTS: u16 = 0b11_1110;
 /// overwrites.
 fn effects(operation: &Operation) -> (u16, u16) {
     match *operation {
-        Operation::Arithmetic { kind: Arithmetic::Move | Arithmetic::MoveSigned(_), dst, source, .. } => {
-            (source_bit(source), bit(dst))
+        Operation::Arithmetic { kind: Arithmetic::Move | Arithmetic::MoveSigned(_), dst, source, .. }
+        | Operation::Unclear { kind: Arithmetic::Move, dst, source, .. } => (source_bit(source), bit(dst)),
+        Operation::Arithmetic { dst, source, .. } | Operation::Unclear { dst, source, .. } => {
+            (bit(dst) | source_bit(source), bit(dst))
         }
-        Operation::Arithmetic { dst, source, .. } => (bit(dst) | source_bit(source), bit(dst)),
         Operation::SwapBytes { dst, .. } => (bit(dst), bit(dst)),
         Operation::LoadConstant { dst, .. }
         | Operation::LoadMap { dst, .. }
@@ -139,6 +154,6 @@ fn effects(operation: &Operation) -> (u16, u16) {
             (MEMORY | ARGUMENTS, ARGUMENTS | bit(0))
         }
         Operation::Exit => (bit(0), 0),
-        Operation::Jump { .. } | Operation::Nothing | Operation::Unsupported(_) => (0, 0),
+        Operation::Jump { .. } | Operation::Nothing | Operation::Unsupported { .. } => (0, 0),
     }
 }

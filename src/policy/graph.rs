@@ -14,6 +14,9 @@ use super::diagram::{Bdd, Diagram, Variable};
 /// again, so that equal rules share their diagrams.
 const FIRST_BLOCK: Variable = 1 << 24;
 
+/// Nodes of a result that is repeated rather than represented by a variable.
+const SMALL: usize = 256;
+
 /// Number of a block.
 pub type BlockId = usize;
 
@@ -133,7 +136,8 @@ impl Graph {
     ///
     /// A rule is several branches with the same target when they fail. A variable
     /// represents that target until the rule is complete, so that each branch does
-    /// not repeat everything that the later rules decide.
+    /// not repeat everything that the later rules decide. Where branches ask in the
+    /// order of the diagram's variables, as those of a search do, they repeat nothing.
     pub fn fold(&self, result: usize, diagram: &mut Diagram) -> Bdd {
         let mut folded = vec![Bdd::FALSE; self.blocks.len()];
         let mut seen = folded.clone();
@@ -149,7 +153,7 @@ impl Graph {
             }
             folded[id] = function;
             seen[id] = function;
-            if block.arrivals.len() > 1 && function.as_constant().is_none() {
+            if block.arrivals.len() > 1 && !self.is_cheap(block, function, diagram) {
                 let variable = free.pop().unwrap_or(next);
                 next = next.max(variable + 1);
                 seen[id] = diagram.variable(variable);
@@ -157,6 +161,32 @@ impl Graph {
             }
         }
         folded.first().copied().unwrap_or(Bdd::FALSE)
+    }
+
+    /// Whether a block's result is cheaply repeated in all branches that lead to it: it is
+    /// small, or they ask about no variable behind those that it depends on.
+    fn is_cheap(&self, block: &Block, function: Bdd, diagram: &Diagram) -> bool {
+        let Some(first) = diagram.top(function) else { return true };
+        if diagram.fits(function, SMALL) {
+            return true;
+        }
+        let asks_before = |edge: &Edge| match self.branch_before(*edge) {
+            Some(condition) => diagram.ends_before(condition, first),
+            None => false,
+        };
+        block.arrivals.iter().all(asks_before)
+    }
+
+    /// The condition of the branch that alone leads to an edge.
+    fn branch_before(&self, mut edge: Edge) -> Option<Bdd> {
+        loop {
+            let block = self.blocks.get(edge.from)?;
+            match (&block.end, block.arrivals.as_slice()) {
+                (BlockEnd::Branch { condition, .. }, _) => return Some(*condition),
+                (BlockEnd::Goto(_), [only]) => edge = *only,
+                _ => return None,
+            }
+        }
     }
 
     /// A block's result, from the results of the blocks after it.

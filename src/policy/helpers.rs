@@ -53,7 +53,6 @@ const READERS: &[&str] = &[
     "bpf_get_current_uid_gid",
     "bpf_get_current_task",
     "bpf_get_current_task_btf",
-    "bpf_get_current_ancestor_cgroup_id",
     "bpf_current_task_under_cgroup",
     "bpf_get_cgroup_classid",
     "bpf_get_cgroup_classid_curr",
@@ -149,7 +148,12 @@ pub enum LookupResult {
 /// Whether a call of `name` writes no map, whatever its arguments, and returns to
 /// the program.
 pub fn is_harmless(name: &str) -> bool {
-    let modelled = ["bpf_get_current_cgroup_id", "bpf_get_retval", "bpf_set_retval"];
+    let modelled = [
+        "bpf_get_current_cgroup_id",
+        "bpf_get_current_ancestor_cgroup_id",
+        "bpf_get_retval",
+        "bpf_set_retval",
+    ];
     effect(name) == Some(Effect::Nothing) || lookup(name).is_some() || modelled.contains(&name)
 }
 
@@ -177,6 +181,9 @@ pub enum KernelFunction {
     NextNumber,
     /// `void bpf_iter_num_destroy(struct bpf_iter_num *it)`
     DestroyIterator,
+    /// `void bpf_throw(u64 cookie)`: it ends the program with what the function for
+    /// exceptions returns.
+    Throw,
     /// It writes nothing that a program could see, comes back to the program, and
     /// returns nothing, a number or a pointer of the kernel.
     Harmless,
@@ -188,7 +195,7 @@ pub enum KernelFunction {
 }
 
 /// Functions that take or give back what keeps an object of the kernel there,
-/// keep others from running meanwhile, or read text. Locks and heads of lists are
+/// keep others from running meanwhile, or read or print text. Locks and heads of lists are
 /// memory that the verifier lets no program read.
 const HARMLESS_FUNCTIONS: &[&str] = &[
     "bpf_rcu_read_lock",
@@ -216,6 +223,9 @@ const HARMLESS_FUNCTIONS: &[&str] = &[
     "bpf_dynptr_is_null",
     "bpf_dynptr_is_rdonly",
     "bpf_dynptr_size",
+    "bpf_stream_vprintk",
+    "bpf_stream_vprintk_impl",
+    "bpf_strcasecmp",
     "bpf_strcmp",
     "bpf_strchr",
     "bpf_strchrnul",
@@ -224,6 +234,8 @@ const HARMLESS_FUNCTIONS: &[&str] = &[
     "bpf_strnlen",
     "bpf_strspn",
     "bpf_strcspn",
+    "bpf_strcasestr",
+    "bpf_strncasestr",
     "bpf_strstr",
     "bpf_strnstr",
 ];
@@ -243,6 +255,7 @@ pub fn kernel_function(name: &str) -> Option<KernelFunction> {
         "bpf_iter_num_new" => KernelFunction::NewIterator,
         "bpf_iter_num_next" => KernelFunction::NextNumber,
         "bpf_iter_num_destroy" => KernelFunction::DestroyIterator,
+        "bpf_throw" => KernelFunction::Throw,
         "bpf_local_irq_save" => KernelFunction::SavesFlags(1),
         "bpf_res_spin_lock_irqsave" => KernelFunction::SavesFlags(2),
         name if HARMLESS_FUNCTIONS.contains(&name) => KernelFunction::Harmless,
@@ -263,7 +276,9 @@ pub fn may_touch_retval(name: Option<&str>) -> bool {
     name.is_none_or(|name| name.ends_with("_retval") || name == "bpf_tail_call")
 }
 
-/// Whether what a helper returns depends on the cgroup of the process.
+/// Whether what a helper returns depends on the cgroup of the process, or on that to
+/// which the program is attached.
 pub fn reads_cgroup_id(name: &str) -> bool {
-    name.starts_with("bpf_get_current_cgroup_id")
+    let names = ["bpf_get_current_cgroup_id", "bpf_get_current_ancestor_cgroup_id", "bpf_get_local_storage"];
+    names.contains(&name)
 }

@@ -8,24 +8,41 @@ use super::decoder::Decoder;
 use super::diagram::{Bdd, Diagram};
 use super::types::Policy;
 
+/// How the id of a policy begins of which not every verdict is known.
+pub const INEXACT: &str = "inexact-";
 /// Hex digits of an id: 96 bits.
 const DIGITS: usize = 24;
 
 impl Decoder {
-    /// A hash of everything the policy says: equal ids are equal policies, in
-    /// every run of every gpumap that numbers the question's bits alike.
-    pub fn id(&self, policy: Policy) -> String {
+    /// The name of a policy, the same in every run of every gpumap that numbers the
+    /// question's bits alike. That of an exact policy is a hash of everything that it
+    /// says: equal ids are equal verdicts, and other ids are others. That of a policy
+    /// which is not exact begins with [`INEXACT`] and is a hash of what it was made of:
+    /// equal ids are equal verdicts.
+    pub fn id(&mut self, policy: Policy) -> String {
+        if let Some(digest) = self.origins.digest(policy.origin) {
+            return format!("{INEXACT}{}", digits(digest));
+        }
+        let drawing = self.drawing(policy);
+        if self.is_known(policy) { drawing } else { format!("{INEXACT}{drawing}") }
+    }
+
+    /// A hash of what is drawn of a policy.
+    fn drawing(&self, policy: Policy) -> String {
         let mut hasher = Sha256::new();
         let mut numbers = HashMap::new();
         for function in [policy.allow, policy.deny] {
             let number = number(&self.diagram, function, &mut numbers, &mut hasher);
             hasher.update(number.to_le_bytes());
         }
-        let digest = hasher.finalize();
-        let mut id: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        id.truncate(DIGITS);
-        id
+        digits(&hasher.finalize())
     }
+}
+
+fn digits(digest: &[u8]) -> String {
+    let mut digits: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    digits.truncate(DIGITS);
+    digits
 }
 
 /// The number of a function in order of first visit; each is hashed once, by

@@ -32,12 +32,9 @@ pub const QUESTION_END: Variable = REQUEST + REQUEST_BITS;
 pub const FIRST_FRESH: Variable = 64;
 
 /// Bound on fresh variables of one run.
-const MAX_FRESH: u32 = 1 << 14;
+const MAX_FRESH: u32 = 1 << 16;
 /// Most functions that are looked at for a reason.
 const MAX_SEEN: usize = 256;
-/// Most unknown bits of a number that is calculated with bit by bit where the
-/// other number is unknown, too.
-const MOST_PAIRED: usize = 8;
 /// Fresh variables kept back for what cannot be followed to its end.
 const FRESH_RESERVE: u32 = 1 << 13;
 
@@ -192,20 +189,6 @@ impl Symbols {
             left.extend([low, high]);
         }
         None
-    }
-
-    /// Why both numbers are unknown, if many bits of each are whatever the
-    /// question. What is made of two such numbers is as unknown, and its
-    /// diagram would grow with all pairs of their values.
-    pub fn why_both_unknown(&self, a: &Word, b: &Word) -> Option<String> {
-        let is_fresh = |bit: &Bdd| self.diagram.top(*bit).is_some_and(|variable| variable >= FIRST_FRESH);
-        let is_unknown = |word: &Word| match word {
-            Word::Constant(_) => false,
-            Word::Bits(bits) => bits.iter().filter(|bit| is_fresh(bit)).count() > MOST_PAIRED,
-        };
-        let is_constant = |word: &Word| matches!(word, Word::Constant(_));
-        let both = !is_constant(a) && !is_constant(b) && a != b && is_unknown(a) && is_unknown(b);
-        both.then(|| self.why_unknown(a).or_else(|| self.why_unknown(b)).unwrap_or_default().to_owned())
     }
 
     /// The reason behind a fresh variable.

@@ -26,7 +26,7 @@ impl Machine<'_> {
     ) -> Result<(), Stop> {
         let why = "it depends on an object of the kernel";
         let result = match function {
-            KernelFunction::Harmless => self.unknown(8, why),
+            KernelFunction::Harmless | KernelFunction::Throw => self.unknown(8, why),
             KernelFunction::Object => self.scratch_or_null(why),
             KernelFunction::SavesFlags(register) => {
                 self.fill(register, Some(SAVED_FLAGS), "it depends on the flags of the processor", state);

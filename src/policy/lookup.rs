@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use super::diagram::Bdd;
 use super::helpers::LookupResult;
+use super::index::prefix_length;
 use super::machine::{Machine, Stop};
 use super::memory::MAX_PLACES;
 use super::state::MachineState;
@@ -11,6 +12,8 @@ use super::table::{Table, TableKind};
 use super::value::{Base, Holds, Selection, Value};
 use super::word::Word;
 
+/// `BPF_CGROUP_DEVICE` (`linux/bpf.h`), as it is in the keys of maps for cgroups.
+const DEVICE: [u8; 4] = [6, 0, 0, 0];
 /// One bit of a key or prefix at a time.
 type Byte = [Bdd; 8];
 
@@ -131,13 +134,37 @@ impl Machine<'_> {
 
     /// The value that a map keeps for something outside of the program.
     pub fn storage(&mut self, map: usize, may_be_null: bool) -> Value {
-        let pointer = self.selected(map, None, LookupResult::Value);
         if !may_be_null {
-            return pointer;
+            let hits = self.storage_of_cgroup(map);
+            return self.selected(map, hits, LookupResult::Value);
         }
+        let pointer = self.selected(map, None, LookupResult::Value);
         let why = format!("it depends on what map {} keeps for the process", self.code.maps[map].id);
         let exists = self.symbols.unknown_bit(&why);
         pointer.merged_with(&0.into(), exists, self.symbols)
+    }
+
+    /// The entries that may be those of the cgroup to which the program is attached: one
+    /// of those on the path to the cgroup asked about. `None` if that is not known.
+    fn storage_of_cgroup(&mut self, map: usize) -> Option<Vec<(Bdd, usize)>> {
+        let table = &self.code.maps[map];
+        let entries = table.entries.as_ref().ok()?;
+        let is_here = |key: &[u8]| {
+            let id = key.first_chunk().is_some_and(|id| self.code.path.contains(&u64::from_le_bytes(*id)));
+            id && key.get(8..12).is_none_or(|kind| kind == DEVICE)
+        };
+        let here: Vec<usize> =
+            entries.iter().enumerate().filter(|(_, entry)| is_here(&entry.key.0)).map(|(at, _)| at).collect();
+        let (last, others) = here.split_last()?;
+        let why = format!("it depends on the cgroup that the program is attached to (map {})", table.id);
+        let (mut rest, mut hits) = (Bdd::TRUE, Vec::with_capacity(here.len()));
+        for entry in others {
+            let is_this = self.symbols.unknown_bit(&why);
+            hits.push((self.symbols.diagram.and(rest, is_this), *entry));
+            rest = self.symbols.diagram.and(rest, !is_this);
+        }
+        hits.push((rest, *last));
+        Some(hits)
     }
 
     fn selected(&mut self, map: usize, hits: Option<Vec<(Bdd, usize)>>, found: LookupResult) -> Value {
@@ -193,7 +220,9 @@ impl Machine<'_> {
     }
 
     fn entry(&mut self, map: usize, key: &[Byte], found: LookupResult) -> Value {
+        let indexed = constant(key).and_then(|key| self.code.maps[map].find(&key));
         let hits = match self.code.maps[map].kind {
+            _ if indexed.is_some() => indexed.flatten().map(|entry| (Bdd::TRUE, entry)).into_iter().collect(),
             TableKind::Trie => self.longest_prefixes(map, key),
             _ => self.equal_keys(map, key),
         };
@@ -297,12 +326,16 @@ impl Machine<'_> {
     }
 }
 
+/// The key's bytes, if none depends on anything.
+fn constant(key: &[Byte]) -> Option<Vec<u8>> {
+    let byte = |bits: &Byte| {
+        bits.iter().rev().try_fold(0, |byte, bit| Some(byte << 1 | u8::from(bit.as_constant()?)))
+    };
+    key.iter().map(byte).collect()
+}
+
 fn word(bytes: &[Byte]) -> Word {
     let mut bits = [Bdd::FALSE; 64];
     bits.iter_mut().zip(bytes.iter().flatten()).for_each(|(bit, from)| *bit = *from);
     Word::from_bits(bits)
-}
-
-fn prefix_length(key: &[u8]) -> u32 {
-    key.first_chunk().map_or(0, |length| u32::from_le_bytes(*length))
 }

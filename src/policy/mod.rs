@@ -11,7 +11,7 @@
 //! * `code` prepares it: operations, flow, maps, names of calls (`hidden` finds
 //!   names that the kernel hides);
 //! * `machine` runs it for all questions at once. `state` is what changes,
-//!   `compute`, `memory`, `lookup`, `calls`, `callbacks` and `kernel_functions` are the
+//!   `compute` (with `widened`), `memory`, `lookup`, `calls`, `callbacks` and `kernel_functions` are the
 //!   instructions. **What a helper means is in `helpers`**;
 //! * `graph` folds the paths into one function of the question, `project`
 //!   eliminates inputs that cannot be known;
@@ -19,8 +19,8 @@
 //!   used: `written` is what the runs found, `stores` (with `address`) and
 //!   `clobber` bound what those parts write that are not followed;
 //! * `rules` writes the policy down for people, `proof` follows one question,
-//!   `fallback` runs the programs on one question where the policy as a whole
-//!   is too complex.
+//!   `origin` is what a policy that is not exact was made of: it names the policy, and runs
+//!   its programs on one question where the policy as a whole is too complex.
 //!
 //! **Why a verdict is unknown**: each input that cannot be known carries its
 //! reason from where it arises (`unknown_word` in `inputs`);
@@ -38,22 +38,24 @@ mod clobber;
 mod code;
 mod compile;
 mod compute;
+mod contents;
 mod decoder;
 mod devices_v1;
 pub mod diagram;
-mod fallback;
 mod flow;
 mod frame;
 mod graph;
 mod helpers;
 mod hidden;
 mod id;
+mod index;
 mod inputs;
 mod kernel_functions;
 mod lookup;
 mod machine;
 mod memory;
 mod notation;
+mod origin;
 mod program_code;
 mod project;
 mod proof;
@@ -69,6 +71,7 @@ mod table;
 mod time_limit;
 mod types;
 mod value;
+mod widened;
 mod word;
 mod written;
 
@@ -79,6 +82,6 @@ pub use notation::BadRules;
 pub use proof::{Followed, Proof};
 pub use question::Question;
 pub use rule::{Mask, Numbers, Rule};
-pub use rules::{PolicyDifference, RuleList};
+pub use rules::{PolicyDifference, RuleList, Unsettled};
 pub use time_limit::TimeLimit;
 pub use types::{Combination, Context, Policy};

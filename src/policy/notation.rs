@@ -16,7 +16,6 @@
 use super::decoder::Decoder;
 use super::diagram::Bdd;
 use super::rule::{Mask, Numbers, Rule};
-use super::rules::RuleList;
 use super::types::Policy;
 use crate::model::{DeviceType, MAX_MAJOR, MAX_MINOR, RequestSet, Verdict};
 
@@ -51,39 +50,77 @@ impl Decoder {
     /// to be worked out.
     pub fn policy_of_text(&mut self, text: &str) -> Result<Policy, BadRules> {
         let (default, rules) = read(text)?;
-        self.agree(&rules)?;
-        let rules = rules.into_iter().map(|(_, rule)| rule).collect();
-        let policy = self.policy_of_rules(&RuleList { default, rules, unknown: Vec::new(), omitted: None });
-        if self.is_known(policy) {
+        let mut said = Said::default();
+        for (place, rule) in rules.iter().enumerate() {
+            said.add(rule, rules.get(..place).unwrap_or_default())?;
+        }
+        let exceptions = match default {
+            Verdict::Allow => said.denied,
+            _ => said.allowed,
+        };
+        let fits = said.decoder.diagram.fits(exceptions, self.diagram.room());
+        let exceptions = said.decoder.diagram.copied_to(exceptions, &mut self.diagram);
+        let allow = if default == Verdict::Allow { !exceptions } else { exceptions };
+        let policy = self.policy_where(allow, !allow);
+        if fits && !said.decoder.diagram.exhausted() && self.is_known(policy) {
             Ok(policy)
         } else {
             Err(bad(0, "the rules are more than gpumap can work out; use fewer, or ranges"))
         }
     }
+}
 
-    /// Makes sure that no two rules say different things of one request.
-    fn agree(&mut self, rules: &[Placed]) -> Result<(), BadRules> {
-        let (mut allowed, mut denied) = (Bdd::FALSE, Bdd::FALSE);
-        for (place, (line, rule)) in rules.iter().enumerate() {
-            let region = self.region_of(rule);
-            let (same, other) = match rule.verdict {
-                Verdict::Allow => (&mut allowed, denied),
-                _ => (&mut denied, allowed),
-            };
-            *same = self.diagram.or(*same, region);
-            if self.diagram.and(region, other) == Bdd::FALSE {
-                continue;
-            }
-            let before = rules.get(..place).unwrap_or_default();
-            let with = before.iter().find(|(_, earlier)| {
-                let region_before = self.region_of(earlier);
-                earlier.verdict != rule.verdict && self.diagram.and(region, region_before) != Bdd::FALSE
-            });
-            let with = with.map_or(0, |(line, _)| *line);
-            return Err(bad(*line, format!("it contradicts line {with}; rules must not overlap")));
-        }
-        Ok(())
+/// Rules that are added before the diagram is copied to another one, without all that
+/// was there on the way.
+const MANY: usize = 2_048;
+
+/// What the rules so far say.
+struct Said {
+    decoder: Decoder,
+    allowed: Bdd,
+    denied: Bdd,
+}
+
+impl Default for Said {
+    fn default() -> Self {
+        Self { decoder: Decoder::new(), allowed: Bdd::FALSE, denied: Bdd::FALSE }
     }
+}
+
+impl Said {
+    /// Adds a rule; `before` are those that were added before it, which must not say
+    /// other things of one request.
+    fn add(&mut self, (line, rule): &Placed, before: &[Placed]) -> Result<(), BadRules> {
+        if before.len() % MANY == MANY - 1 {
+            self.tidy();
+        }
+        let region = self.decoder.region_of(rule);
+        let diagram = &mut self.decoder.diagram;
+        let (same, other) = match rule.verdict {
+            Verdict::Allow => (&mut self.allowed, self.denied),
+            _ => (&mut self.denied, self.allowed),
+        };
+        *same = diagram.or(*same, region);
+        if diagram.and(region, other) == Bdd::FALSE {
+            return Ok(());
+        }
+        let differs = |(_, earlier): &&Placed| earlier.verdict != rule.verdict && overlap(rule, earlier);
+        let with = before.iter().find(differs).map_or(0, |(line, _)| *line);
+        Err(bad(*line, format!("it contradicts line {with}; rules must not overlap")))
+    }
+
+    fn tidy(&mut self) {
+        let old = std::mem::take(self);
+        self.allowed = old.decoder.diagram.copied_to(old.allowed, &mut self.decoder.diagram);
+        self.denied = old.decoder.diagram.copied_to(old.denied, &mut self.decoder.diagram);
+    }
+}
+
+/// Whether two rules are about a request in common.
+fn overlap(rule: &Rule, other: &Rule) -> bool {
+    let decoder = &mut Decoder::new();
+    let (region, other) = (decoder.region_of(rule), decoder.region_of(other));
+    decoder.diagram.and(region, other) != Bdd::FALSE
 }
 
 fn at(line: usize) -> String {

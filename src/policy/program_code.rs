@@ -45,7 +45,7 @@ impl ProgramCode<'_> {
 pub(super) fn codes<'a>(programs: &[&'a Program], context: &Context<'a>) -> Vec<ProgramCode<'a>> {
     let ready = |program: &&'a Program| ProgramCode {
         program,
-        code: Code::new(program, context.maps),
+        code: Code::new(program, context),
         maps: context.maps,
     };
     programs.iter().map(ready).collect()

@@ -23,6 +23,13 @@ pub struct Projection {
     pub open: Vec<(Bdd, String)>,
 }
 
+impl Diagram {
+    /// A function of the question in another diagram.
+    pub fn copied_to(&self, function: Bdd, target: &mut Self) -> Bdd {
+        Copier::new(self, target).copy(function, &mut |leaf| leaf == Bdd::TRUE)
+    }
+}
+
 /// Copies `function` from the diagram of a run into `target`.
 pub fn project(symbols: &Symbols, function: Bdd, target: &mut Diagram) -> Projection {
     let mut copy = Copier::new(&symbols.diagram, target);

@@ -93,7 +93,7 @@ impl Decoder {
     /// meaning of every instruction that can be reached. Empty if the program cannot
     /// be decoded.
     pub fn annotate(&mut self, program: &Program, context: &Context<'_>) -> Vec<(usize, String)> {
-        let Ok(code) = Code::new(program, context.maps) else { return Vec::new() };
+        let Ok(code) = Code::new(program, context) else { return Vec::new() };
         let symbols = &mut Symbols::within(self.limit());
         let (_, writes) = self.settled(&codes(&[program], context), &[program], context);
         let machine = Machine::new(&code, symbols, surroundings(context, None), &writes);

@@ -4,15 +4,14 @@
 //! requests then become one rule. This turns a policy back into the two sentences
 //! that its author meant, such as "mknod of everything, and these devices".
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
-use super::always_listed::AlwaysListed;
+use super::always_listed::{AlwaysListed, Answered};
 use super::decoder::Decoder;
 use super::diagram::{Bdd, Diagram, Variable};
 use super::inputs::{self, MAJOR, MAJOR_BITS, MINOR, MINOR_BITS, REQUEST, REQUEST_BITS, TYPE};
 use super::rule::{Mask, Numbers, Rule};
-use super::types::Fallback;
 use super::types::Policy;
 use crate::model::{DeviceType, MAX_MAJOR, MAX_MINOR, Request, RequestSet, Verdict};
 
@@ -29,10 +28,24 @@ pub struct RuleList {
     /// Disjoint exceptions.
     pub rules: Vec<Rule>,
     /// Why verdicts are unknown, each with the rules concerned.
-    pub unknown: Vec<(String, Vec<Rule>)>,
+    pub unknown: Vec<Unsettled>,
+    /// Those of `rules` that are not drawn.
+    pub not_drawn: Vec<Rule>,
     /// If the policy has no short form and rules were left out: the number of
     /// (device, request) pairs whose verdict is not the default.
     pub omitted: Option<u64>,
+}
+
+/// Rules whose verdicts are unknown for one reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsettled {
+    /// The reason.
+    pub why: String,
+    /// The rules.
+    pub rules: Vec<Rule>,
+    /// Whether they are only not drawn: [`Decoder::verdict`] runs the programs on one
+    /// question, and may know its answer.
+    pub not_drawn: bool,
 }
 
 /// A region where two policies differ.
@@ -46,6 +59,22 @@ pub struct PolicyDifference {
     pub rules: Vec<Rule>,
     /// As in [`RuleList::omitted`].
     pub omitted: Option<u64>,
+}
+
+impl PolicyDifference {
+    /// So many questions of which it is not known whether the answers differ.
+    fn not_compared(questions: u64) -> Self {
+        let (from, to) = (Verdict::Unknown, Verdict::Unknown);
+        Self { from, to, rules: Vec::new(), omitted: Some(questions) }
+    }
+}
+
+impl RuleList {
+    /// Nothing but a default, which denies.
+    pub(super) fn nothing() -> Self {
+        let (rules, unknown, not_drawn) = (Vec::new(), Vec::new(), Vec::new());
+        Self { default: Verdict::Deny, rules, unknown, not_drawn, omitted: None }
+    }
 }
 
 /// A box of device numbers.
@@ -64,50 +93,80 @@ impl Decoder {
         if self.diagram.exhausted() {
             return self.no_rules();
         }
-        let policy = self.with_answers(policy, always_listed);
-        let mut list = self.written_down(policy, always_listed);
-        if policy.fallback != Fallback::NONE {
-            // Questions that the diagram leaves open are answered one by one when
-            // asked.
-            let open = self.unknown(policy);
-            let open = self.questions(open);
-            list.omitted = (list.omitted.unwrap_or(0) + open > 0).then(|| list.omitted.unwrap_or(0) + open);
+        let answered = self.with_answers(policy, always_listed);
+        let mut list = self.written_down(&answered, always_listed);
+        if answered.not_drawn != Bdd::FALSE {
+            list.omitted = Some(list.omitted.unwrap_or(0) + self.questions(answered.not_drawn));
         }
         if self.diagram.exhausted() { self.no_rules() } else { list }
     }
 
     /// A placeholder for rules that cannot be computed.
     fn no_rules(&self) -> RuleList {
-        let unknown = vec![(self.why_exhausted().to_owned(), Vec::new())];
-        RuleList { default: Verdict::Unknown, rules: Vec::new(), unknown, omitted: None }
+        let why = self.why_exhausted().to_owned();
+        let unknown = vec![Unsettled { why, rules: Vec::new(), not_drawn: false }];
+        RuleList { default: Verdict::Unknown, unknown, ..RuleList::nothing() }
     }
 
     /// The rules, provided that the diagram holds them all.
-    fn written_down(&mut self, policy: Policy, always_listed: &AlwaysListed) -> RuleList {
+    fn written_down(&mut self, answered: &Answered, always_listed: &AlwaysListed) -> RuleList {
+        let policy = answered.policy;
         let unknown = self.unknown(policy);
         let regions =
             [(Verdict::Deny, policy.deny), (Verdict::Allow, policy.allow), (Verdict::Unknown, unknown)];
         let default = self.most_common(&regions);
-        let mut list = RuleList { default, rules: Vec::new(), unknown: Vec::new(), omitted: None };
+        let mut list = RuleList { default, ..RuleList::nothing() };
+        let drawn = self.diagram.and(unknown, !answered.not_drawn);
+        let regions =
+            [(Verdict::Deny, policy.deny), (Verdict::Allow, policy.allow), (Verdict::Unknown, drawn)];
         for (verdict, region) in regions.into_iter().filter(|(verdict, _)| *verdict != default) {
-            match self.region_rules(region, verdict) {
-                Ok(rules) => list.rules.extend(rules),
-                Err(count) => {
-                    let rules = self.always_listed_rules(region, verdict, always_listed);
-                    let shown: u64 = rules.iter().map(Rule::questions).sum();
-                    list.omitted = Some(list.omitted.unwrap_or(0) + count.saturating_sub(shown));
-                    list.rules.extend(rules);
-                }
-            }
+            let (rules, omitted) = self.rules_of(region, verdict, always_listed);
+            list.rules.extend(rules);
+            list.omitted = list.omitted.into_iter().chain(omitted).reduce(|sum, count| sum + count);
+        }
+        if default != Verdict::Unknown {
+            list.not_drawn = self.rules_of(answered.not_drawn, Verdict::Unknown, always_listed).0;
+            list.rules.extend(&list.not_drawn);
         }
         list.rules.sort_by_key(order);
-        for (region, why) in self.open_regions(policy) {
-            let rules = self.region_rules(region, Verdict::Unknown);
-            let rules =
-                rules.unwrap_or_else(|_| self.always_listed_rules(region, Verdict::Unknown, always_listed));
-            list.unknown.push((why, rules));
-        }
+        self.say_why(&mut list, answered, always_listed);
         list
+    }
+
+    /// The rules of a region, and how many questions they leave out.
+    fn rules_of(
+        &mut self,
+        region: Bdd,
+        verdict: Verdict,
+        always_listed: &AlwaysListed,
+    ) -> (Vec<Rule>, Option<u64>) {
+        match self.region_rules(region, verdict) {
+            Ok(rules) => (rules, None),
+            Err(count) => {
+                let rules = self.always_listed_rules(region, verdict, always_listed);
+                let shown: u64 = rules.iter().map(Rule::questions).sum();
+                (rules, Some(count.saturating_sub(shown)))
+            }
+        }
+    }
+
+    /// Adds the reasons of what is unknown: what was asked one by one, then the rest.
+    fn say_why(&mut self, list: &mut RuleList, answered: &Answered, always_listed: &AlwaysListed) {
+        let asked = answered.open.clone().into_iter().map(|(region, why)| (region, why, false));
+        let mut regions: Vec<(Bdd, String, bool)> = asked.collect();
+        let open = self.open_regions(answered.policy);
+        match answered.not_drawn {
+            Bdd::FALSE => regions.extend(open.into_iter().map(|(region, why)| (region, why, false))),
+            // The reasons share one list of rules, which may be long.
+            not_drawn => {
+                let why: Vec<String> = open.into_iter().map(|(_, why)| why).collect();
+                regions.push((not_drawn, why.join("; "), true));
+            }
+        }
+        for (region, why, not_drawn) in regions {
+            let (rules, _) = self.rules_of(region, Verdict::Unknown, always_listed);
+            list.unknown.push(Unsettled { why, rules, not_drawn });
+        }
     }
 
     /// The differences between `a` and `b`.
@@ -123,36 +182,29 @@ impl Decoder {
         b: Policy,
         always_listed: &AlwaysListed,
     ) -> Vec<PolicyDifference> {
+        if a == b {
+            return Vec::new();
+        }
         let (a, b) = (self.with_answers(a, always_listed), self.with_answers(b, always_listed));
-        let (in_a, in_b) = (self.by_verdict(a), self.by_verdict(b));
+        let not_drawn = self.diagram.or(a.not_drawn, b.not_drawn);
+        let (in_a, in_b) = (self.by_verdict(a.policy), self.by_verdict(b.policy));
         let mut changes = Vec::new();
         for (from, was) in in_a {
             for (to, is) in in_b {
                 let region = self.diagram.and(was, is);
+                let region = self.diagram.and(region, !not_drawn);
                 if from == to || region == Bdd::FALSE {
                     continue;
                 }
-                let (rules, omitted) = match self.region_rules(region, to) {
-                    Ok(rules) => (rules, None),
-                    Err(count) => {
-                        let rules = self.always_listed_rules(region, to, always_listed);
-                        let shown: u64 = rules.iter().map(Rule::questions).sum();
-                        (rules, Some(count.saturating_sub(shown)))
-                    }
-                };
+                let (rules, omitted) = self.rules_of(region, to, always_listed);
                 changes.push(PolicyDifference { from, to, rules, omitted });
             }
         }
-        if self.diagram.exhausted() {
-            // The differences that were found may be wrong and are not all.
-            return vec![PolicyDifference {
-                from: Verdict::Unknown,
-                to: Verdict::Unknown,
-                rules: Vec::new(),
-                omitted: Some(0),
-            }];
+        if not_drawn != Bdd::FALSE {
+            changes.push(PolicyDifference::not_compared(self.questions(not_drawn)));
         }
-        changes
+        // The differences that were found may be wrong and are not all.
+        if self.diagram.exhausted() { vec![PolicyDifference::not_compared(0)] } else { changes }
     }
 
     /// The policy that `list` describes; used to check that nothing got lost.
@@ -223,8 +275,7 @@ impl Decoder {
     /// `region` for one request, as a function of type and numbers alone.
     fn with_request(&mut self, region: Bdd, request: Request) -> Bdd {
         let bits = inputs::request_assignment(request);
-        let mut done = vec![None; self.diagram.len() * 2];
-        fix_bits(&mut self.diagram, region, bits, &mut done)
+        fix_bits(&mut self.diagram, region, bits, &mut HashMap::new())
     }
 
     /// Gives the diagram up if the time is over, so that what is made of it is thrown
@@ -286,20 +337,18 @@ fn join_types(rules: &mut Vec<Rule>) {
 }
 
 /// `function` with the request bits set as in `bits`.
-fn fix_bits(diagram: &mut Diagram, function: Bdd, bits: u64, done: &mut [Option<Bdd>]) -> Bdd {
+fn fix_bits(diagram: &mut Diagram, function: Bdd, bits: u64, done: &mut HashMap<Bdd, Bdd>) -> Bdd {
     match diagram.top(function) {
         None => function,
         Some(REQUEST..) => Bdd::constant(diagram.evaluate(function, bits) == Some(true)),
         Some(variable) => {
-            if let Some(Some(known)) = done.get(function.number()) {
+            if let Some(known) = done.get(&function) {
                 return *known;
             }
             let (low, high) = diagram.cofactors(function, variable);
             let (low, high) = (fix_bits(diagram, low, bits, done), fix_bits(diagram, high, bits, done));
             let fixed = diagram.node(variable, low, high);
-            if let Some(slot) = done.get_mut(function.number()) {
-                *slot = Some(fixed);
-            }
+            done.insert(function, fixed);
             fixed
         }
     }
@@ -308,24 +357,23 @@ fn fix_bits(diagram: &mut Diagram, function: Bdd, bits: u64, done: &mut [Option<
 /// Number of (type, major, minor) for which `function` ends in a leaf that
 /// `counts`.
 fn count(diagram: &Diagram, function: Bdd, counts: &dyn Fn(Bdd) -> bool) -> u64 {
-    fn below(diagram: &Diagram, at: Bdd, counts: &dyn Fn(Bdd) -> bool, done: &mut [Option<u64>]) -> u64 {
+    fn below(diagram: &Diagram, at: Bdd, counts: &dyn Fn(Bdd) -> bool, done: &mut HashMap<Bdd, u64>) -> u64 {
         let variable = diagram.top(at).map_or(REQUEST, |variable| variable.min(REQUEST));
         if variable == REQUEST {
             return u64::from(counts(at));
         }
-        if let Some(known) = done[at.number()] {
-            return known;
+        if let Some(known) = done.get(&at) {
+            return *known;
         }
         let (low, high) = diagram.cofactors(at, variable);
         let sum = [low, high]
             .map(|side| below(diagram, side, counts, done) << (level(diagram, side) - variable - 1))
             .iter()
             .sum();
-        done[at.number()] = Some(sum);
+        done.insert(at, sum);
         sum
     }
-    let mut done = vec![None; diagram.len() * 2];
-    below(diagram, function, counts, &mut done) << (level(diagram, function) - TYPE)
+    below(diagram, function, counts, &mut HashMap::new()) << (level(diagram, function) - TYPE)
 }
 
 fn level(diagram: &Diagram, function: Bdd) -> Variable {

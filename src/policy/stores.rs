@@ -25,6 +25,8 @@ use super::written::{Bytes, Spoil, Written};
 const MAX_STEPS: usize = 1 << 20;
 /// Times that the program is gone through because more is kept on the stack.
 const MAX_ROUNDS: usize = 16;
+/// The registers in which functions get what they are handed, r1 to r5.
+const ARGUMENTS: usize = 5;
 /// The frame pointer.
 const R10: usize = 10;
 
@@ -81,11 +83,23 @@ impl Stores<'_> {
                 // An iterator is on the stack.
                 Operation::CallKernel { function } if helpers::is_known_function(self.calls, *function) => {}
                 Operation::CallKernel { .. }
-                | Operation::Unsupported(_)
+                | Operation::Unsupported { .. }
                 | Operation::LoadSubprogram { .. } => {
                     written.add_all(&clobber::handed(self.maps, self.own));
                 }
-                _ => {}
+                Operation::Arithmetic { .. }
+                | Operation::Unclear { .. }
+                | Operation::SwapBytes { .. }
+                | Operation::LoadConstant { .. }
+                | Operation::LoadMap { .. }
+                | Operation::LoadMapValue { .. }
+                | Operation::LoadUnknown { .. }
+                | Operation::Load { .. }
+                | Operation::Jump { .. }
+                | Operation::Branch { .. }
+                | Operation::CallLocal { .. }
+                | Operation::Exit
+                | Operation::Nothing => {}
             }
         }
         written
@@ -100,8 +114,8 @@ struct Search<'a> {
     kept: AddressSet,
     /// What any function returns.
     returned: AddressSet,
-    /// What a function is handed that a helper calls.
-    handed: AddressSet,
+    /// What a function is handed that a helper calls, by register.
+    handed: [AddressSet; ARGUMENTS],
     /// What was found where paths meet.
     meetings: BTreeMap<usize, AddressRegisters>,
     waiting: Vec<(usize, AddressRegisters)>,
@@ -121,7 +135,7 @@ impl<'a> Search<'a> {
             written: Written::default(),
             kept: AddressSet::any_number(),
             returned: AddressSet::any_number(),
-            handed: AddressSet::any_number(),
+            handed: std::array::from_fn(|_| AddressSet::any_number()),
             meetings: BTreeMap::new(),
             waiting: Vec::new(),
             seen: vec![false; code.operations.len()],
@@ -227,7 +241,7 @@ impl<'a> Search<'a> {
                     self.has_grown |= self.returned.join(&registers[0]);
                     return Some(());
                 }
-                Operation::Unsupported(_) => {
+                Operation::Unsupported { .. } => {
                     self.note(&clobber::handed(self.code.maps, self.code.own));
                     return Some(());
                 }
@@ -238,9 +252,9 @@ impl<'a> Search<'a> {
                     self.end_call(&mut registers, self.returned.clone());
                     pc + 1
                 }
-                _ => {
-                    self.step(operation, &mut registers);
-                    pc + operation.slots()
+                straight => {
+                    self.step(straight, &mut registers);
+                    pc + straight.slots()
                 }
             };
             if self.code.flow.joins.get(next).copied().unwrap_or(false) {
@@ -257,14 +271,22 @@ impl<'a> Search<'a> {
     }
 
     /// What an instruction leaves after which the next one follows.
-    fn step(&mut self, operation: &Operation, registers: &mut AddressRegisters) {
-        match *operation {
+    fn step(&mut self, operation: Operation, registers: &mut AddressRegisters) {
+        match operation {
             Operation::Arithmetic { kind, width, dst, source, .. } => {
                 let right = match source {
                     Operand::Register(register) => registers[register].clone(),
                     Operand::Immediate(number) => Number::Exact(number).into(),
                 };
                 registers[dst] = self.arithmetic(kind, width, &registers[dst], &right);
+            }
+            Operation::Unclear { dst, source, .. } => {
+                let mut result = AddressSet::from(Pointee::Anywhere);
+                if let Operand::Register(source) = source {
+                    result.join(&registers[source]);
+                }
+                result.number = Number::ANY;
+                registers[dst] = result;
             }
             Operation::LoadConstant { dst, value } => registers[dst] = Number::Exact(value).into(),
             Operation::LoadMap { dst, map } => registers[dst] = self.map(map, Pointee::Map).into(),
@@ -274,8 +296,7 @@ impl<'a> Search<'a> {
             }
             Operation::LoadSubprogram { dst, target } => {
                 registers[dst] = Pointee::Function.into();
-                let arguments: Vec<(usize, AddressSet)> =
-                    (1..6).map(|register| (register, self.handed.clone())).collect();
+                let arguments: Vec<(usize, AddressSet)> = (1..).zip(self.handed.iter().cloned()).collect();
                 self.enter(target, &arguments);
             }
             Operation::LoadUnknown { dst } => registers[dst] = Pointee::Anywhere.into(),
@@ -310,7 +331,12 @@ impl<'a> Search<'a> {
                 };
                 self.end_call(registers, result);
             }
-            _ => {}
+            Operation::Nothing
+            | Operation::Jump { .. }
+            | Operation::Branch { .. }
+            | Operation::CallLocal { .. }
+            | Operation::Exit
+            | Operation::Unsupported { .. } => {}
         }
     }
 
@@ -385,7 +411,12 @@ impl<'a> Search<'a> {
                     loaded.join(&AddressSet::of(self.inside(map)));
                 }
                 Pointee::Slot(map) => drop(loaded.join(&Pointee::Value(map, Some(0)).into())),
-                _ => {}
+                Pointee::Argument
+                | Pointee::Record
+                | Pointee::Function
+                | Pointee::Map(_)
+                | Pointee::Element(_)
+                | Pointee::Value(..) => {}
             }
         }
         loaded
@@ -456,7 +487,7 @@ impl<'a> Search<'a> {
             return AddressSet::any_number();
         }
         if helpers::only_calls_back(name) {
-            self.hand(&registers[1..6]);
+            self.hand_rounds(name, registers);
             return AddressSet::any_number();
         }
         match helpers::effect(name) {
@@ -466,15 +497,14 @@ impl<'a> Search<'a> {
             Some(Effect::FillsBytes(to, size)) => self.fill_bytes(&registers[to], size as usize),
             Some(Effect::CallsBackLater) => {
                 self.fill_bytes(&registers[1], helpers::TIMER as usize);
-                self.hand(&registers[1..2]);
+                self.hand_entries(&registers[1]);
             }
             // What is written through the new one is memory that is handed here.
             Some(Effect::MakesDynptr { to }) => {
                 self.fill(&registers[1], &Spoil::VALUES);
                 self.fill(&registers[to], &Spoil::VALUES);
                 self.hand(&registers[1..6]);
-                let handed = self.handed.clone();
-                self.keep(&handed);
+                self.keep_handed();
             }
             Some(Effect::Changes) => self.change(&registers[1]),
             Some(Effect::Takes) => {
@@ -544,9 +574,42 @@ impl<'a> Search<'a> {
                 self.fill(&kept, &Spoil::ALL);
             }
         }
-        let handed = self.handed.clone();
-        self.keep(&handed);
+        self.keep_handed();
         Pointee::Anywhere.into()
+    }
+
+    fn keep_handed(&mut self) {
+        self.handed.clone().iter().for_each(|handed| self.keep(handed));
+    }
+
+    /// What helpers that only call back hand over: `bpf_loop` a number and its third
+    /// argument, the others the map, a key and a value of it, and the third argument.
+    fn hand_rounds(&mut self, name: &str, registers: &AddressRegisters) {
+        let last = if name == "bpf_loop" { 2 } else { 4 };
+        if name != "bpf_loop" {
+            self.hand_entries(&registers[1]);
+        }
+        self.hand_in(last, &registers[3]);
+    }
+
+    /// A function is handed a map, and the key and the start of a value of it: the map
+    /// that `address` is, or that has it in a value.
+    fn hand_entries(&mut self, address: &AddressSet) {
+        for place in &address.places {
+            match *place {
+                Pointee::Map(map) | Pointee::Value(map, _) => {
+                    self.hand_in(1, &Pointee::Map(map).into());
+                    self.hand_in(3, &Pointee::Value(map, Some(0)).into());
+                }
+                other => self.hand(&[other.into()]),
+            }
+        }
+    }
+
+    fn hand_in(&mut self, register: usize, address: &AddressSet) {
+        if let Some(handed) = self.handed.get_mut(register - 1) {
+            self.has_grown |= handed.join(address);
+        }
     }
 
     /// A function that is called back may get any of these.
@@ -563,7 +626,7 @@ impl<'a> Search<'a> {
                     other => drop(handed.places.insert(other)),
                 }
             }
-            self.has_grown |= self.handed.join(&handed);
+            (1..=ARGUMENTS).for_each(|register| self.hand_in(register, &handed));
         }
     }
 }

@@ -1,6 +1,9 @@
 //! A map as the program sees it: how lookups in it work and what its values
 //! hold, as far as the observation says.
 
+use std::collections::BTreeMap;
+
+use super::index::KeyIndex;
 use crate::model::MapType;
 use crate::observation::{Answer, HiddenBytes, Map, MapEntry, Program, with_inner};
 
@@ -28,6 +31,19 @@ pub struct Table<'a> {
     /// The entries, or why they are not known.
     pub entries: Result<&'a [MapEntry], String>,
     hidden: &'a [HiddenBytes],
+    /// The index of its keys, if many questions are asked.
+    keys: Option<&'a KeyIndex>,
+}
+
+/// Maps that were checked, by their ids.
+pub type CheckedMaps = BTreeMap<u32, CheckedMap>;
+
+/// A map that was checked once for many questions.
+#[derive(Debug)]
+pub struct CheckedMap {
+    /// Why its entries are not known, if they are not.
+    usable: Result<(), String>,
+    keys: Option<KeyIndex>,
 }
 
 /// The kinds of lookups in a map.
@@ -76,10 +92,10 @@ impl TableKind {
 }
 
 impl<'a> Table<'a> {
-    /// The map with `id`.
-    pub fn new(id: u32, maps: &'a [Map]) -> Self {
+    /// The map with `id`, which may have been checked before.
+    fn with(id: u32, maps: &'a [Map], checked: Option<&'a CheckedMaps>) -> Self {
         match maps.iter().find(|map| map.id == id) {
-            Some(map) => Self::of(map),
+            Some(map) => Self::of(map, checked.and_then(|checked| checked.get(&id))),
             None => Self {
                 id,
                 kind: TableKind::Absent,
@@ -90,11 +106,12 @@ impl<'a> Table<'a> {
                 max_entries: 0,
                 entries: Err(format!("map {id} is not part of the observation")),
                 hidden: &[],
+                keys: None,
             },
         }
     }
 
-    fn of(map: &'a Map) -> Self {
+    fn of(map: &'a Map, checked: Option<&'a CheckedMap>) -> Self {
         let (kind, per_cpu) = kind(map);
         let mut table = Self {
             id: map.id,
@@ -106,7 +123,13 @@ impl<'a> Table<'a> {
             max_entries: map.max_entries.into(),
             entries: Ok(&[]),
             hidden: &map.hidden,
+            keys: checked.and_then(|checked| checked.keys.as_ref()),
         };
+        if let Some(checked) = checked {
+            let entries = map.entries.known().map_or(&[][..], Vec::as_slice);
+            table.entries = checked.usable.clone().map(|()| entries);
+            return table;
+        }
         table.entries = match (&map.entries, kind) {
             (_, TableKind::Arena) => {
                 Err(format!("map {} is memory that programs share with user space (an arena)", map.id))
@@ -124,6 +147,12 @@ impl<'a> Table<'a> {
             (Answer::Known(entries), _) => Ok(entries.as_slice()),
         };
         table
+    }
+
+    /// Which entry a lookup of this key finds, or that it finds none; `None` if the
+    /// entries must be looked through.
+    pub fn find(&self, key: &[u8]) -> Option<Option<usize>> {
+        Some(self.keys?.find(key))
     }
 
     /// Whether every entry has a key and values of the stated sizes.
@@ -230,14 +259,35 @@ impl<'a> Table<'a> {
     }
 }
 
+/// Checks maps about which many questions are asked.
+pub fn checked(maps: &[Map]) -> CheckedMaps {
+    maps.iter().map(|map| (map.id, CheckedMap::of(&Table::of(map, None)))).collect()
+}
+
+impl CheckedMap {
+    fn of(table: &Table<'_>) -> Self {
+        let is_trie = table.kind == TableKind::Trie;
+        let has_keys = is_trie || matches!(table.kind, TableKind::Hash | TableKind::HashOfMaps);
+        let entries = table.entries.as_ref().ok().filter(|_| has_keys);
+        Self {
+            usable: table.entries.as_ref().map(|_| ()).map_err(Clone::clone),
+            keys: entries.and_then(|entries| KeyIndex::of(entries, is_trie)),
+        }
+    }
+}
+
 /// The maps of a program in the order of its list, and after them the maps
 /// that are inside these.
-pub fn of_program<'a>(program: &Program, maps: &'a [Map]) -> Vec<Table<'a>> {
+pub fn of_program<'a>(
+    program: &Program,
+    maps: &'a [Map],
+    checked: Option<&'a CheckedMaps>,
+) -> Vec<Table<'a>> {
     let of = |id: u32| maps.iter().find(|map| map.id == id);
     let mut ids = program.map_ids.clone();
     let inner = with_inner(ids.iter().copied(), of);
     ids.extend(inner.into_iter().filter(|id| !program.map_ids.contains(id)));
-    ids.into_iter().map(|id| Table::new(id, maps)).collect()
+    ids.into_iter().map(|id| Table::with(id, maps, checked)).collect()
 }
 
 fn kind(map: &Map) -> (TableKind, bool) {

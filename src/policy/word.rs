@@ -52,6 +52,14 @@ impl Word {
         }
     }
 
+    /// The number of bits up to the highest that may be set.
+    pub fn length(&self) -> usize {
+        match self {
+            Self::Constant(value) => 64 - value.leading_zeros() as usize,
+            Self::Bits(bits) => bits.iter().rposition(|bit| *bit != Bdd::FALSE).map_or(0, |place| place + 1),
+        }
+    }
+
     /// All 64 bits, least significant first.
     pub fn bits(&self) -> [Bdd; 64] {
         match self {
@@ -196,6 +204,10 @@ impl Word {
         if let (Self::Constant(a), Self::Constant(b)) = (self, divisor) {
             let (quotient, remainder) = (a.checked_div(*b), a.checked_rem(*b));
             return (Self::Constant(quotient.unwrap_or(0)), Self::Constant(remainder.unwrap_or(*a)));
+        }
+        if let Some(by) = divisor.as_constant().filter(|by| by.is_power_of_two()) {
+            let places = by.trailing_zeros() as usize;
+            return (self.shifted_right(places, Bdd::FALSE), self.zero_extended(places));
         }
         let (mut quotient, mut remainder) = ([Bdd::FALSE; 64], Self::ZERO);
         for place in (0..64).rev() {

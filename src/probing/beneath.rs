@@ -34,6 +34,7 @@ impl Beneath {
         let beneath = mapped.filter(|mapped| mapped.device != overlay);
         let number = match beneath {
             Some(mapped) => Number::Inode(mapped.device, mapped.inode),
+            // Without a handle it is not known who shares probes, and nothing is shared.
             None => Number::Handle(file_handle::of(file).ok()?),
         };
         Some(Self { number, changed: file.stat().changed })

@@ -154,7 +154,8 @@ fn rule_part(out: &mut dyn Write, cgroups: &[&Cgroup], payload: &Payload) -> io:
             policy.map_or_else(|| "not decoded".to_owned(), |policy| rules::brief(policy, gpus))
         )?;
         for unknown in policy.iter().flat_map(|policy| &policy.unknown) {
-            writeln!(out, "      unknown: {}", sanitize::text(&unknown.why))?;
+            let word = if unknown.not_drawn { "not drawn" } else { "unknown" };
+            writeln!(out, "      {word}: {}", sanitize::text(&unknown.why))?;
         }
         let path = sanitize::with_hex(&first.path, first.path_hex.as_deref());
         let more = match count - 1 {

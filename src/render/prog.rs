@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::{Style, programs, rules, sanitize};
-use crate::report::{Line, Payload, Program};
+use crate::report::{Line, Payload, Place, Program};
 
 /// Column in which meanings start, if the instruction leaves room.
 const MEANING: usize = 46;
@@ -30,7 +30,14 @@ fn facts(out: &mut dyn Write, program: &Program) -> io::Result<()> {
         let maps: Vec<String> = program.maps.iter().map(u32::to_string).collect();
         writeln!(out, "  maps {}", maps.join(", "))?;
     }
-    Ok(())
+    match program.attached.as_deref() {
+        None => Ok(()),
+        Some([]) => writeln!(out, "  attached to no cgroup that can be seen from here"),
+        Some(places) => {
+            let place = |at: &Place| programs::place(&at.cgroup, &at.flags, at.link_unknown);
+            places.iter().try_for_each(|at| writeln!(out, "  {}", place(at)))
+        }
+    }
 }
 
 fn rule_part(out: &mut dyn Write, style: Style, program: &Program, payload: &Payload) -> io::Result<()> {

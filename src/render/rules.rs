@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::{Style, sanitize};
 use crate::model::{MAX_MAJOR, MAX_MINOR, RuleType, Verdict};
-use crate::report::{Gpu, GpuNode, Mask, Policy, Rule};
+use crate::report::{Gpu, GpuNode, Mask, Policy, Rule, Unknown};
 
 /// A rule without its verdict: `c 195:0-2 rwm`, `a *:* rwm`, `c 195:* rw minor & 0x1
 /// = 0x1`; then the driver of a major that changes with each boot.
@@ -22,8 +22,12 @@ pub(super) fn notation(rule: &Rule) -> String {
     let names = if rule.names.is_empty() { String::new() } else { format!(" ({})", rule.names.join(", ")) };
     let names = sanitize::text(&names);
     let never = if is_never_asked(rule) { " (the kernel never asks about it)" } else { "" };
-    format!("{kind} {major}:{minor} {}{gap}{}{names}{never}", rule.requests, masks.join(", "))
+    let not_drawn = if rule.not_drawn { NOT_DRAWN } else { "" };
+    format!("{kind} {major}:{minor} {}{gap}{}{names}{never}{not_drawn}", rule.requests, masks.join(", "))
 }
+
+/// What is said of rules of which only single devices can be asked about.
+const NOT_DRAWN: &str = " (not drawn: ask gpumap check about one device)";
 
 /// Whether a rule is about c 0:0 alone, overlayfs's whiteouts, which the kernel
 /// allows without asking.
@@ -38,6 +42,7 @@ pub(super) fn write(out: &mut dyn Write, style: Style, policy: &Policy, gpus: &[
     let (never_asked, rules): (Vec<&Rule>, Vec<&Rule>) =
         gpus_first(&policy.rules, gpus).into_iter().partition(|rule| is_never_asked(rule));
     let note = match (rules.is_empty(), policy.omitted) {
+        _ if policy.not_drawn => "not drawn: ask gpumap check about one device",
         (_, Some(_)) => "most; not all that differs is shown",
         (true, None) => "everything",
         (false, None) => "everything not named below",
@@ -58,11 +63,16 @@ pub(super) fn write(out: &mut dyn Write, style: Style, policy: &Policy, gpus: &[
         writeln!(
             out,
             "  {}  {}: {}",
-            style.verdict(Verdict::Unknown),
+            unsettled(style, unknown),
             sanitize::text(&rules),
             sanitize::text(&unknown.why)
         )
     })
+}
+
+/// Why a verdict is not among the rules, in a word.
+pub(super) fn unsettled(style: Style, unknown: &Unknown) -> String {
+    if unknown.not_drawn { "not drawn".to_owned() } else { style.verdict(Verdict::Unknown).into_owned() }
 }
 
 /// A policy on one line, cut after a few rules: `allow, but deny c 195:0 rwm`.
@@ -86,7 +96,8 @@ pub(super) fn brief(policy: &Policy, gpus: &[Gpu]) -> String {
     if let Some(omitted) = policy.omitted {
         parts.push(format!("{} device and request pairs that no short rules describe", omitted.questions));
     }
-    format!("{} all but {}", policy.default, parts.join(", "))
+    let default = if policy.not_drawn { "not drawn".to_owned() } else { policy.default.to_string() };
+    format!("{default} all but {}", parts.join(", "))
 }
 
 /// The rules as they are read: those about a GPU's node, then those about its

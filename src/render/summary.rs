@@ -34,7 +34,7 @@ fn one(out: &mut dyn Write, style: Style, group: &[&Cgroup], payload: &Payload) 
     );
     writeln!(out, "\nPolicy: {text}")?;
     for why in policy.iter().flat_map(|policy| &policy.unknown) {
-        writeln!(out, "  {}: {}", style.verdict(Verdict::Unknown), sanitize::text(&why.why))?;
+        writeln!(out, "  {}: {}", rules::unsettled(style, why), sanitize::text(&why.why))?;
     }
     let gpus = gpus::compact(&first.gpus, payload.gpus.as_deref().unwrap_or_default());
     let rows = group.iter().map(|cgroup| {

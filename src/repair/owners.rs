@@ -14,17 +14,17 @@ pub(super) fn advice(program: &ProgramInForce, owner: Option<&Owner>) -> String 
     let name = owner.and_then(|owner| owner.name.as_deref()).unwrap_or("NAME");
     match (&program.writer, kind) {
         (Some(Writer::Libvirt), _) | (_, Some(OwnerKind::Libvirt)) => format!(
-            "program {id} at {at} reads libvirt's own map: give the device to the machine with virsh attach-device, or in cgroup_device_acl of qemu.conf"
+            "program {id} at {at} limits a machine of libvirt, which keeps what it allows in a map of its own: give the device to the machine with virsh attach-device, or in cgroup_device_acl of qemu.conf"
         ),
         (Some(Writer::Lxc), _) | (_, Some(OwnerKind::Lxc)) => format!(
-            "program {id} at {at} is LXC's: lxc-cgroup -n {name} devices.allow 'c MAJOR:MINOR rw' changes it, and lxc.cgroup2.devices.allow in its configuration lasts"
+            "program {id} at {at} limits a container of LXC: lxc-cgroup -n {name} devices.allow 'c MAJOR:MINOR rw' changes LXC's program, and lxc.cgroup2.devices.allow in its configuration lasts"
         ),
         _ if slurm::is_slurms(program) => format!(
             "program {id} at {at} is Slurm's, which gives a step its devices when it starts: correct gres.conf or the allocation, and start a new step"
         ),
         (_, Some(OwnerKind::Htcondor | OwnerKind::Crane | OwnerKind::Parastation))
         | (Some(Writer::Htcondor | Writer::Crane | Writer::Oar), _) => format!(
-            "program {id} at {at} belongs to a scheduler that writes it by its own records: change the scheduler's configuration"
+            "program {id} at {at} is a limit of a scheduler that writes such programs by its own records: change the scheduler's configuration"
         ),
         (Some(Writer::Crun | Writer::OldCrun), _) => format!(
             "program {id} at {at} is crun's: crun update -r FILE CONTAINER changes it, where FILE holds the whole devices list of the container and the device"
@@ -33,7 +33,7 @@ pub(super) fn advice(program: &ProgramInForce, owner: Option<&Owner>) -> String 
             format!("program {id} at {at} is systemd's, of a unit that others share")
         }
         (_, Some(OwnerKind::Slurm)) => format!(
-            "program {id} at {at} is not Slurm's: whoever attached it can take it away, and a new step gets programs of Slurm's own"
+            "program {id} at {at} is not known to be Slurm's: whoever attached it can take it away, and a new step gets programs of Slurm's own"
         ),
         _ => format!(
             "program {id} at {at} is the limit that the container was started with, and no command of its runtime changes it: make the container again with the device (CDI, --device)"

@@ -130,7 +130,7 @@ impl Planner<'_> {
             _ if request.prevent => self.prevent(missing, now),
             _ => self.restore(missing),
         };
-        self.cautions(&target);
+        self.cautions(&target, &request.deny);
         done
     }
 
@@ -471,7 +471,7 @@ impl Planner<'_> {
     }
 
     /// What to look at before a step is done.
-    fn cautions(&mut self, target: &Target) {
+    fn cautions(&mut self, target: &Target, denied: &[Rule]) {
         let as_of = target.intention.as_of.clone().unwrap_or_default();
         let later = self.repair.denied_by.iter().filter(|denier| denier.loaded_at >= as_of);
         let later: Vec<String> = later
@@ -491,6 +491,7 @@ impl Planner<'_> {
                 "no driver has the major number {major} now: its devices may have other numbers since the driver was loaded again"
             ));
         }
+        self.repair.cautions.extend(denied.iter().filter_map(left_open));
         self.repair.cautions.extend(ALWAYS.map(str::to_owned));
     }
 
@@ -547,4 +548,14 @@ fn allowed_by(rule: &unit::FilterRule) -> Rule {
         minor: numbers(rule.minor, MAX_MINOR),
         requests: Request::ALL.into_iter().filter(|request| request.bits() & !rule.access == 0).collect(),
     }
+}
+
+/// What stays open of a device of which only a part is denied: the kernel asks for r, w
+/// and rw one by one.
+fn left_open(denied: &Rule) -> Option<String> {
+    let left = [Request::Read, Request::Write, Request::ReadWrite];
+    let left = left.into_iter().filter(|request| !denied.requests.contains(*request));
+    let left: Vec<&str> = left.map(Request::letters).collect();
+    let is_part = !left.is_empty() && left.len() < 3;
+    is_part.then(|| format!("`{denied}` leaves {} open: each is a request of its own", left.join(" and ")))
 }

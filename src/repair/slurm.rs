@@ -12,7 +12,9 @@
 use crate::allocation::{Numbering, caller_list};
 use crate::analyse::{self, ProgramInForce, Stack};
 use crate::gpu;
-use crate::model::{CgroupPath, Device, DeviceType, IntentionSource, Owner, Request, RequestSet, Verdict};
+use crate::model::{
+    CgroupPath, Device, DeviceType, IntentionSource, Owner, Request, RequestSet, Verdict, Writer,
+};
 use crate::observation::{Answer, Observation, Text};
 use crate::owner::Directory;
 use crate::policy::{Decoder, Numbers, Policy, Rule};
@@ -20,16 +22,13 @@ use crate::report::{Gpu, GpuSet, Intention};
 
 use super::intention::Target;
 
-/// The name of Slurm's programs (`ebpf.c` of its cgroup/v2 plugin). Programs of other
-/// software have the same shape, so that the shape is no record of an allocation.
-const NAME: &str = "Slurm_Cgroup_v2";
-
 /// Where the source stands in the answer's cautions.
 pub(super) const CAUTION: &str = "Slurm allocates GPUs alone: of control nodes such as /dev/nvidiactl and /dev/nvidia-uvm it says nothing; if they are denied too, name them with --allow";
 
-/// Whether a program is Slurm's, by its name.
+/// Whether a program is Slurm's, by its name and shape: other software writes the same
+/// shape, which by itself is no record of an allocation.
 pub(super) fn is_slurms(program: &ProgramInForce) -> bool {
-    program.name == NAME
+    program.writer == Some(Writer::Slurm)
 }
 
 /// The Slurm job, step or task that a cgroup of Slurm's own belongs to; `None` for

@@ -62,7 +62,7 @@ pub use page_file::{PageCut, PageFile};
 pub use page_summary::{PageProblem, PageReason, PageSet, PageSummary};
 pub use policy::{Change, Mask, Omitted, Policy, Rule, Unknown};
 pub use process::{Api, Asked, Claim, Cut, Leftover, Process, RawVariable, Visible};
-pub use program::{Line, Program};
+pub use program::{Line, Place, Program};
 pub use proof::{Check, ProgramProof, Proof, Step};
 pub use repair::{Denier, Intention, Repair, RepairStep};
 pub use replacement::{Applied, RepairJournal, Replacement};

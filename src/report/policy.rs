@@ -8,7 +8,9 @@ use crate::model::{RuleType, Verdict};
 /// What is allowed, as disjoint rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Policy {
-    /// Equal ids are equal policies.
+    /// Equal ids are equal policies. An id that begins with `inexact-` is that of a
+    /// policy of which not everything is known; it is made of the programs and what their
+    /// maps hold, and other ids may be those of equal policies.
     pub id: String,
     /// Verdict of everything that no rule names.
     pub default: Verdict,
@@ -19,6 +21,10 @@ pub struct Policy {
     pub rules: Vec<Rule>,
     /// Why verdicts are unknown, and where.
     pub unknown: Vec<Unknown>,
+    /// Whether `default` is unknown only because the policy is too complex to be drawn:
+    /// `gpumap check` runs the programs on one device, and may know more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub not_drawn: bool,
     /// If the policy has no short form: how many rules were left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub omitted: Option<Omitted>,
@@ -44,6 +50,10 @@ pub struct Rule {
     /// If set, only minors with `minor & mask == value` are meant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub minor_mask: Option<Mask>,
+    /// Whether the verdict is unknown only because the policy is too complex to be
+    /// drawn: `gpumap check` runs the programs on one device, and may know more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub not_drawn: bool,
     /// Drivers that have this major on this boot, if the kernel assigns it anew on
     /// each boot.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -74,6 +84,10 @@ pub struct Unknown {
     pub rules: Vec<String>,
     /// The reason.
     pub why: String,
+    /// Whether the rules are only not drawn: `gpumap check` runs the programs on one
+    /// device, and may know more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub not_drawn: bool,
 }
 
 /// One region on which two policies differ.

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::Writer;
+use crate::model::{AttachFlag, Writer};
 
 /// One loaded program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -24,12 +24,28 @@ pub struct Program {
     pub uid: u32,
     /// Ids of its maps.
     pub maps: Vec<u32>,
+    /// The cgroups that it is attached to; only `prog` fills it in. Absent where that is
+    /// not known, as for a program from a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attached: Option<Vec<Place>>,
     /// Key into `policies`: what this program alone decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
     /// The disassembly; only `prog` fills it in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disassembly: Option<Vec<Line>>,
+}
+
+/// A cgroup that a program is attached to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Place {
+    /// The cgroup's path.
+    pub cgroup: String,
+    /// `multi`, `override`, `link`; none is `[]`.
+    pub flags: Vec<AttachFlag>,
+    /// Whether it is not known if a link holds it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub link_unknown: bool,
 }
 
 /// One instruction of a disassembly.

@@ -86,7 +86,7 @@ fn compiled(seed: u64, rng: &mut Rng, place: CgroupIds) -> Source {
         }
     };
     let program = Program { xlated: Answer::Known(HexBytes(source.bytes())), ..Program::default() };
-    let context = Context { maps: &[], cgroup_id: None, combination: Combination::Retval };
+    let context = Context { maps: &[], cgroups: &[], cgroup_id: None, combination: Combination::Retval };
     let mut decoder = Decoder::new();
     let policy = decoder.policy(&[&program], &context);
     let insns = decoder.compile(policy).expect("a program of a known policy");

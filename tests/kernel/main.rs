@@ -25,6 +25,7 @@ mod generated;
 mod hostile_processes;
 mod hostile_threads;
 mod leftovers;
+mod listings;
 mod many_uids;
 mod named_files;
 mod observation;

@@ -16,7 +16,7 @@ const CASES: u64 = 120;
 fn decode(decoder: &mut Decoder, insns: &[Insn]) -> Policy {
     let bytes = insns.iter().flat_map(|insn| insn.bytes()).collect();
     let program = Program { xlated: Answer::Known(HexBytes(bytes)), ..Program::default() };
-    let context = Context { maps: &[], cgroup_id: None, combination: Combination::Retval };
+    let context = Context { maps: &[], cgroups: &[], cgroup_id: None, combination: Combination::Retval };
     decoder.policy(&[&program], &context)
 }
 

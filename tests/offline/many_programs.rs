@@ -9,7 +9,8 @@ const PROGRAMS: u32 = 32;
 /// Those of them that can be drawn.
 const DRAWN: u32 = 8;
 
-const CONTEXT: Context<'static> = Context { maps: &[], cgroup_id: None, combination: Combination::Retval };
+const CONTEXT: Context<'static> =
+    Context { maps: &[], cgroups: &[], cgroup_id: None, combination: Combination::Retval };
 
 /// A program that multiplies numbers by a constant of its own, for one driver, and
 /// decides by a part of the result.

@@ -44,7 +44,7 @@ fn decode(decoder: &mut Decoder, sources: &[&Source]) -> Policy {
     let program =
         |source: &&Source| Program { xlated: Answer::Known(HexBytes(source.bytes())), ..Program::default() };
     let programs: Vec<Program> = sources.iter().map(program).collect();
-    let context = Context { maps: &[], cgroup_id: None, combination: Combination::Retval };
+    let context = Context { maps: &[], cgroups: &[], cgroup_id: None, combination: Combination::Retval };
     decoder.policy(&programs.iter().collect::<Vec<_>>(), &context)
 }
 

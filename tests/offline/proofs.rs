@@ -50,7 +50,8 @@ fn proofs_agree_with_policies() {
     assert!(captures.len() > 40, "only {} captures", captures.len());
     for (program, maps, questions) in captures {
         let decoder = &mut Decoder::new();
-        let context = Context { maps: &maps, cgroup_id: None, combination: Combination::Retval };
+        let context =
+            Context { maps: &maps, cgroups: &[], cgroup_id: None, combination: Combination::Retval };
         let policy = decoder.policy(&[&program], &context);
         for (device, request) in questions.into_iter().step_by(7) {
             let proof = decoder.prove(&[&program], &context, device, request);

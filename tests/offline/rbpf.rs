@@ -51,7 +51,7 @@ fn compare(seed: u64, source: &Source, rng: &mut Rng, judge: impl Fn(&Program, D
 fn decode(seed: u64, source: &Source, rng: &mut Rng) {
     let mut decoder = Decoder::new();
     let one = program(source);
-    let context = Context { maps: &[], cgroup_id: None, combination: Combination::Retval };
+    let context = Context { maps: &[], cgroups: &[], cgroup_id: None, combination: Combination::Retval };
     let policy = decoder.policy(&[&one], &context);
     compare(seed, source, rng, |_, device, request| decoder.verdict(policy, device, request));
 }

@@ -10,7 +10,7 @@ fn decode(asm: Asm, maps: &[Map], major: u32, minor: u32) -> Verdict {
     let bytes = asm.finish("").bytes();
     let map_ids = maps.iter().map(|map| map.id).collect();
     let program = Program { xlated: Answer::Known(HexBytes(bytes)), map_ids, ..Program::default() };
-    let context = Context { maps, cgroup_id: None, combination: Combination::Retval };
+    let context = Context { maps, cgroups: &[], cgroup_id: None, combination: Combination::Retval };
     let mut decoder = Decoder::new();
     let policy = decoder.policy(&[&program], &context);
     decoder.verdict(policy, Device { kind: DeviceType::Char, major, minor }, Request::Read)
@@ -88,7 +88,7 @@ fn jump_past_the_end() {
     let mut bytes = [[0x61, 0x12, 0, 0, 0, 0, 0, 0], [0x55, 0x02, 0x5b, 0, 3, 0, 0, 0]].concat();
     bytes.extend([[0xb7, 0, 0, 0, 1, 0, 0, 0], [0x95, 0, 0, 0, 0, 0, 0, 0]].concat());
     let program = Program { xlated: Answer::Known(HexBytes(bytes)), ..Program::default() };
-    let context = Context { maps: &[], cgroup_id: None, combination: Combination::Retval };
+    let context = Context { maps: &[], cgroups: &[], cgroup_id: None, combination: Combination::Retval };
     let mut decoder = Decoder::new();
     let policy = decoder.policy(&[&program], &context);
     let device = |kind| Device { kind, major: 195, minor: 0 };
@@ -140,7 +140,7 @@ fn replaced_function() {
         let xlated = Answer::Known(HexBytes(asm.finish("").bytes()));
         Program { id: 5, tag: "00".repeat(8), xlated, replaced_by, ..Program::default() }
     };
-    let context = Context { maps: &[], cgroup_id: None, combination: Combination::Retval };
+    let context = Context { maps: &[], cgroups: &[], cgroup_id: None, combination: Combination::Retval };
     let device = Device { kind: DeviceType::Char, major: 195, minor: 0 };
     for (replaced_by, expected) in [
         (Answer::Known(vec![77]), "program 77"),

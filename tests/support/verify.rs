@@ -42,8 +42,12 @@ impl Judge for Decode {
     fn verdicts(&mut self, facts: &Facts, questions: &[(Device, Request)]) -> Vec<Verdict> {
         let mut decoder = Decoder::new();
         let programs: Vec<&Program> = facts.programs.iter().collect();
-        let context =
-            Context { maps: &facts.maps, cgroup_id: Some(facts.cgroup_id), combination: Combination::Retval };
+        let context = Context {
+            maps: &facts.maps,
+            cgroups: &[],
+            cgroup_id: Some(facts.cgroup_id),
+            combination: Combination::Retval,
+        };
         let policy = decoder.policy(&programs, &context);
         questions.iter().map(|&(device, request)| decoder.verdict(policy, device, request)).collect()
     }

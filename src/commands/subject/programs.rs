@@ -7,7 +7,7 @@ use crate::cli::ProgramSource;
 use crate::commands::files::{self, saved};
 use crate::commands::invocation::{Failure, Invocation, envelope};
 use crate::model::ProblemCode;
-use crate::observation::{Map, Observation, Problem, Program, with_inner};
+use crate::observation::{Cgroup, Map, Observation, Problem, Program, with_inner};
 use crate::observe;
 
 /// Programs in the order of the question, with the facts they need.
@@ -41,6 +41,7 @@ pub(crate) fn gather(
     if let Some(path) = maps {
         gathered.add_maps(invocation, path)?;
     }
+    invocation.problems(&gathered.observation.remarks)?;
     Ok(gathered)
 }
 
@@ -67,10 +68,21 @@ impl Gathered {
             )
         })?;
         self.seen_on(from);
+        self.add_places(from, id);
         self.add_program(program.clone());
         let map = |id| from.maps.iter().find(|map| map.id == id);
         let used = with_inner(program.map_ids.iter().copied(), map);
         from.maps.iter().filter(|map| used.contains(&map.id)).try_for_each(|map| self.add_map(map))
+    }
+
+    /// Takes over where a program is attached.
+    fn add_places(&mut self, from: &Observation, id: u32) {
+        let has_it = |cgroup: &&Cgroup| cgroup.own.known().is_some_and(|own| own.programs.contains(&id));
+        let known = &mut self.observation.cgroups;
+        let new: Vec<Cgroup> =
+            from.cgroups.iter().filter(has_it).filter(|cgroup| !known.contains(cgroup)).cloned().collect();
+        known.extend(new);
+        self.observation.scope.clone_from(&from.scope);
     }
 
     /// Takes what a file holds: the programs of an observation, raw
@@ -89,6 +101,14 @@ impl Gathered {
         }
         let programs = bytecode::read(bytes).map_err(|error| Failure::program_file(name, &error))?;
         for program in programs {
+            let what = name.to_owned();
+            let note = program.note.clone().map(|why| Problem {
+                code: ProblemCode::BadProgram,
+                what,
+                why,
+                needs: String::new(),
+            });
+            self.observation.remarks.extend(note);
             let free = self.free_id();
             self.add_program(program.into_program(free));
         }

@@ -6,6 +6,7 @@
 
 mod position;
 mod straight;
+mod unclear;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -16,6 +17,7 @@ use super::code::Code;
 use super::compute;
 use super::diagram::Bdd;
 use super::graph::{BlockId, Edge, Graph};
+use super::helpers::{self, KernelFunction};
 use super::inputs::{self, Symbols};
 use super::state::MachineState;
 use super::time_limit;
@@ -35,6 +37,8 @@ const MAX_FOLD_STEPS: u64 = 10_000_000;
 const MAX_CUT_PIECES: usize = 1 << 16;
 /// Instructions between two looks at the clock.
 const CLOCK_STEPS: usize = 256;
+/// Why a path is not followed that goes on in another program.
+pub const ELSEWHERE: &str = "the program continues in another one (tail call)";
 /// Bits of the hook's error.
 pub const RETVAL_BITS: usize = 32;
 
@@ -518,7 +522,9 @@ impl<'a> Machine<'a> {
 
     fn step(&mut self, pc: usize, state: &mut MachineState) -> Result<Next, Stop> {
         let Some(operation) = self.code.operations.get(pc).copied() else {
-            return Err(Stop("the program runs past its last instruction".into()));
+            let is_elsewhere = pc == self.code.elsewhere();
+            let why = if is_elsewhere { ELSEWHERE } else { "the program runs past its last instruction" };
+            return Err(Stop(why.into()));
         };
         match operation {
             Operation::Jump { target } => return Ok(Next::To(target)),
@@ -546,20 +552,32 @@ impl<'a> Machine<'a> {
                 return Ok(Next::To(target));
             }
             Operation::Exit => return Ok(self.after_return(state).unwrap_or(Next::Exit)),
+            Operation::CallHelper { helper } if helpers::is_tail_call(helper, self.code.symbol(helper)) => {
+                return self.tail_call(pc, state);
+            }
             Operation::CallHelper { helper } => {
                 if let Some(name) = self.code.symbol(helper)
                     && let Some(next) = self.begin_rounds(name, pc, state)
                 {
                     return Ok(next);
                 }
-                self.call_helper(helper, state)?;
+                self.call_helper(helper, pc, state)?;
             }
             Operation::CallKernel { function } => match self.code.kernel_function(function) {
+                Ok(KernelFunction::Throw) if self.code.handles_exceptions() => {
+                    return Err(Stop("a function of the program handles its exceptions".into()));
+                }
+                Ok(KernelFunction::Throw) => {
+                    state.registers[0] = state.registers[1].clone();
+                    return Ok(Next::Exit);
+                }
                 Ok(known) => self.call_kernel(known, state)?,
-                // It may end the program with a result of its own (`bpf_throw`).
+                // It may end the program with a result of its own.
                 Err(why) => return Err(Stop(why)),
             },
-            Operation::Unsupported(why) => return Err(Stop(format!("instruction {pc} is {why}"))),
+            Operation::Unsupported { code, why } => {
+                return Err(Stop(format!("instruction {pc} (opcode {code:#04x}) is {why}")));
+            }
             Operation::Arithmetic {
                 kind: Arithmetic::Add,
                 width: 64,
@@ -568,7 +586,18 @@ impl<'a> Machine<'a> {
             } if state.registers[1].is_constant_address() && self.code.blinded_array(pc).is_some() => {
                 state.registers[1] = Value::pointer(Base::Array(0), Word::ZERO);
             }
-            _ => self.straight(operation, state)?,
+            Operation::Arithmetic { .. }
+            | Operation::Unclear { .. }
+            | Operation::SwapBytes { .. }
+            | Operation::LoadConstant { .. }
+            | Operation::LoadMap { .. }
+            | Operation::LoadMapValue { .. }
+            | Operation::LoadSubprogram { .. }
+            | Operation::LoadUnknown { .. }
+            | Operation::Load { .. }
+            | Operation::Store { .. }
+            | Operation::Atomic { .. }
+            | Operation::Nothing => self.straight(pc, operation, state)?,
         }
         Ok(Next::To(pc + operation.slots()))
     }

@@ -12,8 +12,21 @@ use super::{Machine, Stop, operand};
 
 impl Machine<'_> {
     /// Operations after which the next instruction follows.
-    pub(super) fn straight(&mut self, operation: Operation, state: &mut MachineState) -> Result<(), Stop> {
+    pub(super) fn straight(
+        &mut self,
+        pc: usize,
+        operation: Operation,
+        state: &mut MachineState,
+    ) -> Result<(), Stop> {
         match operation {
+            Operation::Unclear { kind, width, dst, source } => {
+                let right = operand(state, source);
+                let is_own = source == Operand::Register(dst);
+                let value = self.unclear(pc, (kind, width, is_own), &state.registers[dst], &right);
+                // The verifier's own instruction after `bpf_rdonly_cast`.
+                let is_cast = (dst, source) == (0, Operand::Register(1));
+                state.registers[dst] = if is_cast { self.perhaps_cast(&value) } else { value };
+            }
             // The idiom for zero, whatever the register held.
             Operation::Arithmetic { kind: Arithmetic::Xor | Arithmetic::Sub, dst, source, .. }
                 if source == Operand::Register(dst) =>
@@ -87,7 +100,14 @@ impl Machine<'_> {
             Operation::Atomic { kind, base, offset, size, source, fetches } => {
                 self.atomic(kind, (base, offset.into(), size), source, fetches, state)?;
             }
-            _ => {}
+            Operation::Nothing => {}
+            Operation::Jump { .. }
+            | Operation::Branch { .. }
+            | Operation::CallHelper { .. }
+            | Operation::CallLocal { .. }
+            | Operation::CallKernel { .. }
+            | Operation::Exit
+            | Operation::Unsupported { .. } => return Err(Stop("an instruction that goes elsewhere".into())),
         }
         Ok(())
     }

@@ -52,6 +52,7 @@ fn card(view: &View<'_>, id: &str, policy: &Policy) -> Markup {
 
 fn rest(policy: &Policy, rules: usize) -> &'static str {
     match (rules, policy.omitted) {
+        _ if policy.not_drawn => "not drawn: ask gpumap check about one device",
         (_, Some(_)) => "most; not all that differs is shown",
         (0, None) => "everything",
         _ => "everything not named below",

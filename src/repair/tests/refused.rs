@@ -82,8 +82,8 @@ fn by_writer_and_by_owner() {
     let plain = || made("", NARROW);
     for (path, program, why) in [
         ("/a", captured("lxc/5.0.2-gpu.xlated"), "lxc-cgroup"),
-        ("/a", made("craned_device_a", NARROW), "belongs to a scheduler"),
-        ("/a", made("oarcgdev", NARROW), "belongs to a scheduler"),
+        ("/a", made("craned_device_a", NARROW), "a limit of a scheduler"),
+        ("/a", made("oarcgdev", NARROW), "a limit of a scheduler"),
         ("/machine.slice/machine-qemu\\x2d1\\x2dvm.scope/libvirt", plain(), "virsh attach-device"),
         ("/lxc.payload.box", plain(), "lxc-cgroup -n box"),
     ] {

@@ -122,7 +122,10 @@ fn what_another_took() {
             assert_eq!(repair.denied_by.iter().map(|one| one.program).collect::<Vec<_>>(), [FOREIGN]);
             assert!(repair.steps.is_empty());
             let refusals = repair.refusals.join("; ");
-            assert!(refusals.contains("is not Slurm's") && refusals.contains("a new step"), "{refusals}");
+            assert!(
+                refusals.contains("is not known to be Slurm's") && refusals.contains("a new step"),
+                "{refusals}"
+            );
             let cautions = repair.cautions.join("; ");
             assert!(cautions.contains("Slurm allocates GPUs alone"), "{cautions}");
             assert!(cautions.contains("narrowed the limit on purpose"), "{cautions}");

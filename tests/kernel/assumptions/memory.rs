@@ -138,6 +138,7 @@ fn reasons_name_their_cause() {
         let mut decoder = gpumap::policy::Decoder::new();
         let context = gpumap::policy::Context {
             maps: &facts.maps,
+            cgroups: &[],
             cgroup_id: None,
             combination: gpumap::policy::Combination::Retval,
         };

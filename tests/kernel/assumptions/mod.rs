@@ -4,6 +4,7 @@
 mod alias;
 mod counters;
 mod exceptions;
+mod fields;
 mod hidden;
 mod instructions;
 mod lost;
@@ -43,8 +44,12 @@ fn devices() -> Vec<Device> {
 /// verdict must be the kernel's. Returns how many are unknown.
 fn judge(facts: &Facts) -> usize {
     let programs: Vec<&Program> = facts.programs.iter().collect();
-    let context =
-        Context { maps: &facts.maps, cgroup_id: Some(facts.cgroup_id), combination: Combination::Retval };
+    let context = Context {
+        maps: &facts.maps,
+        cgroups: &[],
+        cgroup_id: Some(facts.cgroup_id),
+        combination: Combination::Retval,
+    };
     let mut decoder = Decoder::new();
     let policy = decoder.policy(&programs, &context);
     // A proof settles the programs anew: not where that takes long.

@@ -10,6 +10,7 @@
 //!   test asks for a better line;
 //! * `// fill: MAP KEY VALUE`: an entry, in hexadecimal digits; `fill each CPU`
 //!   gives every CPU the value;
+//! * `// tail: MAP INDEX PROGRAM`: a program in a map for tail calls;
 //! * `// attach: PROGRAM WORDS`: how a program is attached. Without such a line
 //!   `policy` is attached with the flag `multi`. The words are `override`, `multi`,
 //!   `preorder`, `link`, and `up N`, which is a cgroup N levels above the one asked
@@ -17,10 +18,14 @@
 //! * `// set: v4`: the oldest instruction set that has what the program needs,
 //!   v3 otherwise.
 //!
+//! A program that includes `pre.h`, which is beside it, is compiled without the head
+//! that the others share. `GPUMAP_PROGRAMS=DIR` takes the programs of another folder.
+//!
 //! Each is compiled with `-O2` for that set. `GPUMAP_LEVELS=all` takes every level
 //! and every newer set as well, `GPUMAP_ONLY=TEXT,…` only files with one of these in
 //! their names.
 
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 
 use gpumap::model::{Device, DeviceType, Request, Verdict};
@@ -31,7 +36,7 @@ use super::clang::{self, Clang, Object, Pins};
 use super::write::Fill;
 use super::{Asked, Scratch, put, views};
 use crate::support::bench::{Attachment, Bench};
-use crate::support::bpf::{MULTI, OVERRIDE, PREORDER};
+use crate::support::bpf::{self, MULTI, OVERRIDE, PREORDER};
 use crate::support::{host, inspect};
 
 /// The driver about which questions change something: asked about first.
@@ -73,9 +78,15 @@ fn programs_written_by_hand_match_the_kernel() {
 }
 
 fn files() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernel/compiled/by_hand");
+    let folder = std::env::var_os("GPUMAP_PROGRAMS").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernel/compiled/by_hand"),
+        PathBuf::from,
+    );
     let entries = std::fs::read_dir(folder).expect("programs");
-    let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("a file").path()).collect();
+    let mut files: Vec<PathBuf> = entries
+        .map(|entry| entry.expect("a file").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "c"))
+        .collect();
     files.sort();
     files
 }
@@ -107,7 +118,8 @@ fn one(
 ) -> Result<(), String> {
     let name = way.name;
     let object = scratch.join(format!("{name}.o"));
-    let whole = format!("{}\n{text}", include_str!("prelude.h"));
+    let head = if text.contains("#include \"pre.h\"") { "" } else { include_str!("prelude.h") };
+    let whole = format!("{head}\n{text}");
     clang.compile(&whole, way.level, way.set, &object).map_err(|log| format!("{name}: clang: {log}"))?;
     let expected = expected(text);
     let loaded = match (pins.load(&object, name), &expected) {
@@ -116,6 +128,7 @@ fn one(
         (loaded, _) => loaded.map_err(|log| format!("{name}: {log}"))?,
     };
     fills(text).iter().for_each(|fill| put(fill, &loaded));
+    tails(text, &loaded);
     let (snapshot, devices) = (scratch.join("snapshot.json"), devices());
     let cgroup = bench.leaf().path().to_owned();
     let attachments = attachments(text, &loaded);
@@ -151,6 +164,17 @@ fn fills(text: &str) -> Vec<Fill> {
         Some(Fill { map, per_cpu, entries: vec![(key, value)] })
     };
     text.lines().filter_map(fill).collect()
+}
+
+/// Puts programs into maps for tail calls.
+fn tails(text: &str, loaded: &Object) {
+    for line in text.lines().filter_map(|line| line.strip_prefix("// tail: ")) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [map, index, program] = words[..] else { panic!("not three words: {line}") };
+        let (map, program) = (loaded.map(map).expect("a map"), loaded.program(program).expect("a program"));
+        let index: u32 = index.parse().expect("a number");
+        bpf::update(&map, &index.to_le_bytes(), &program.as_raw_fd().to_le_bytes()).expect("an entry");
+    }
 }
 
 fn attachments(text: &str, loaded: &Object) -> Vec<Attachment> {
@@ -216,8 +240,12 @@ fn judge(asked: &Asked, expected: &Expected) -> Result<(), String> {
     let effective = cgroup.effective.known().expect("a list of programs");
     let mut programs: Vec<Program> = effective.iter().filter_map(of_id).collect();
     assert_eq!(programs.len(), effective.len(), "the programs in force");
-    let context =
-        Context { maps: &observation.maps, cgroup_id: Some(cgroup.id), combination: Combination::Retval };
+    let context = Context {
+        maps: &observation.maps,
+        cgroups: &observation.cgroups,
+        cgroup_id: Some(cgroup.id),
+        combination: Combination::Retval,
+    };
     let unknown = unknown(&programs, &context, asked)?;
     programs.iter_mut().for_each(inspect::hide);
     unknown_when_hidden(&programs, &context, asked)?;

@@ -120,8 +120,12 @@ fn compare(observation: &Observation, asked: &Asked, count: &mut Count, wrong: &
         .iter()
         .map(|id| observation.programs.iter().find(|program| program.id == *id).expect("a program"))
         .collect();
-    let context =
-        Context { maps: &observation.maps, cgroup_id: Some(cgroup.id), combination: Combination::Retval };
+    let context = Context {
+        maps: &observation.maps,
+        cgroups: &observation.cgroups,
+        cgroup_id: Some(cgroup.id),
+        combination: Combination::Retval,
+    };
     let mut decoder = Decoder::new();
     let policy = decoder.policy(&programs, &context);
     let list = decoder.rules(policy);

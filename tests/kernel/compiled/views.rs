@@ -4,8 +4,8 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use gpumap::model::{Device, Request, RequestSet, RuleType};
-use gpumap::report::{Mask, Policy, Rule};
+use gpumap::model::{Device, DeviceType, Request, RequestSet, RuleType};
+use gpumap::report::{Change, Mask, Policy, Rule};
 use serde_json::Value;
 
 use super::Asked;
@@ -23,12 +23,12 @@ pub fn snapshot(cgroup: &Path, to: &Path) {
     assert!(status.is_ok_and(|status| status.code().is_some()), "gpumap snapshot");
 }
 
-/// Compares `check`, `explain`, rules and JSON of the saved node and of the
+/// Compares `check`, `explain`, rules, `diff` and JSON of the saved node and of the
 /// live one with the kernel and with each other.
 pub fn agree(asked: &Asked) -> Result<(), String> {
     let from = ["--from".to_owned(), asked.snapshot.to_string_lossy().into_owned()];
     let saved = check(asked, &from)?;
-    let rules = rules(asked, &from)?;
+    let (rules, changes) = (rules(asked, &from)?, changes(asked, &from)?);
     let mut explained = 0;
     for (at, (device, request)) in questions(asked).into_iter().enumerate() {
         let verdict = &saved[at];
@@ -39,10 +39,13 @@ pub fn agree(asked: &Asked) -> Result<(), String> {
                 question(device, request)
             ));
         }
-        if let Some(rules) = &rules
-            && verdict_by(rules, device, request) != *verdict
-        {
-            return Err(format!("rules and check differ about {}: {verdict}", question(device, request)));
+        let said = verdict_by(&rules, device, request);
+        if said.as_ref().is_some_and(|said| said != verdict) {
+            return Err(format!("{said:?} by the rules for {}, check: {verdict}", question(device, request)));
+        }
+        let change = changes.iter().find(|change| covers(&change.rule, device, request));
+        if change.is_some_and(|change| change.to.to_string() != *verdict) {
+            return Err(format!("{change:?} by diff for {}, check: {verdict}", question(device, request)));
         }
         if explained < EXPLAINED && at % 37 == 5 {
             explained += 1;
@@ -91,27 +94,38 @@ fn json(arguments: &[&str], from: &[String]) -> Result<Value, String> {
     serde_json::from_slice(&output.stdout).map_err(|error| format!("{arguments:?}: {error}"))
 }
 
-/// The policy that `cgroup --json` shows, if it shows all of it.
-fn rules(asked: &Asked, from: &[String]) -> Result<Option<Policy>, String> {
-    let mut answer = json(&["cgroup", &asked.cgroup], from)?;
-    let id = answer["cgroups"][0]["policy"].as_str().ok_or("no policy")?.to_owned();
-    let policy: Policy =
-        serde_json::from_value(answer["policies"][id].take()).map_err(|error| error.to_string())?;
-    Ok(policy.omitted.is_none().then_some(policy))
+/// What `diff --json` says beside a cgroup without programs.
+fn changes(asked: &Asked, from: &[String]) -> Result<Vec<Change>, String> {
+    let mut answer = json(&["diff", "/", &asked.cgroup], from)?;
+    serde_json::from_value(answer["diff"]["changes"].take()).map_err(|error| format!("diff: {error}"))
 }
 
-fn verdict_by(policy: &Policy, device: Device, request: Request) -> String {
+/// The policy that `cgroup --json` shows.
+fn rules(asked: &Asked, from: &[String]) -> Result<Policy, String> {
+    let mut answer = json(&["cgroup", &asked.cgroup], from)?;
+    let id = answer["cgroups"][0]["policy"].as_str().ok_or("no policy")?.to_owned();
+    serde_json::from_value(answer["policies"][id].take()).map_err(|error| error.to_string())
+}
+
+/// What the rules say; `None` where they leave it to `check`, which they never do for
+/// the usual numbers of GPUs.
+fn verdict_by(policy: &Policy, device: Device, request: Request) -> Option<String> {
+    let is_listed = device.kind == DeviceType::Char && device.major == 195 && device.minor < 16;
+    match policy.rules.iter().find(|rule| covers(rule, device, request)) {
+        Some(rule) => (is_listed || !rule.not_drawn).then(|| rule.verdict.to_string()),
+        None => (is_listed || policy.omitted.is_none()).then(|| policy.default.to_string()),
+    }
+}
+
+fn covers(rule: &Rule, device: Device, request: Request) -> bool {
     let within = |[first, last]: [u32; 2], mask: Option<Mask>, value: u32| {
         (first..=last).contains(&value) && mask.is_none_or(|mask| value & mask.mask == mask.value)
     };
     let kind = RuleType::from(Some(device.kind));
-    let covers = |rule: &&Rule| {
-        [kind, RuleType::Any].contains(&rule.kind)
-            && within(rule.major, rule.major_mask, device.major)
-            && within(rule.minor, rule.minor_mask, device.minor)
-            && requests(&rule.requests).contains(request)
-    };
-    policy.rules.iter().find(covers).map_or(policy.default, |rule| rule.verdict).to_string()
+    [kind, RuleType::Any].contains(&rule.kind)
+        && within(rule.major, rule.major_mask, device.major)
+        && within(rule.minor, rule.minor_mask, device.minor)
+        && requests(&rule.requests).contains(request)
 }
 
 /// The requests that are spelled so.

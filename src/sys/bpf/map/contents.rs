@@ -62,7 +62,7 @@ pub fn contents(map: BorrowedFd<'_>, info: &MapInfo, limits: ContentLimits) -> R
         return Ok(Contents::Unreadable);
     }
     let mut reader =
-        MapReader { map, sizes, limits, capacity: info.max_entries as usize, entries: Vec::new(), bytes: 0 };
+        MapReader { map, sizes, limits, capacity: capacity(info), entries: Vec::new(), bytes: 0 };
     if shape == Shape::Plain && sizes.key >= 4 {
         match reader.batches() {
             Err(error) if error.is_unsupported() => reader.restart(),
@@ -72,6 +72,16 @@ pub fn contents(map: BorrowedFd<'_>, info: &MapInfo, limits: ContentLimits) -> R
     }
     let outcome = reader.one_by_one()?;
     Ok(reader.finish(outcome))
+}
+
+/// How many entries a map can have. Those that the kernel makes for each cgroup state
+/// none: it demands that `max_entries` be 0 (`cgroup_storage_map_alloc`,
+/// `kernel/bpf/local_storage.c`).
+fn capacity(info: &MapInfo) -> usize {
+    match info.max_entries {
+        0 => usize::MAX,
+        entries => entries as usize,
+    }
 }
 
 /// The number of possible CPUs, from sysfs.

@@ -1,5 +1,5 @@
 // Exceptions: one driver ends in bpf_throw, the others do not.
-// unknown: major 7
+// unknown: none
 extern void bpf_throw(u64 cookie) __attribute__((section(".ksyms")));
 
 SEC("cgroup/dev") int policy(struct bpf_cgroup_dev_ctx *ctx)

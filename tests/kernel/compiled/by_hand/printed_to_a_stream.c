@@ -1,0 +1,12 @@
+// Refusals are printed to the program's own stream (Linux 6.17), and to the trace.
+// unknown: none
+extern int bpf_stream_vprintk_impl(int stream, const char *format, const void *arguments, u32 size, void *aux) __attribute__((section(".ksyms")));
+static long (*bpf_trace_vprintk)(const char *format, u32 size, const void *arguments, u32 length) = (void *)177;
+static const char format[] = "refused %d:%d\n";
+SEC("cgroup/dev") int policy(struct bpf_cgroup_dev_ctx *ctx)
+{
+	u64 arguments[2] = { ctx->major, ctx->minor };
+	if (ctx->major == 195 && ctx->minor < 2) return 1;
+	bpf_trace_vprintk(format, sizeof(format), arguments, 16);
+	return bpf_stream_vprintk_impl(2, format, arguments, 16, 0) < 0 ? ctx->major == 1 : ctx->major == 1;
+}
