@@ -364,6 +364,7 @@ fn is_mapped(wanted: &WantedFile<'_>, file_system: &ProbedFileSystem, mapped: Ma
     if file_system.numbered {
         return (file_system.device, wanted.file.stat().inode) == (mapped.device, mapped.inode);
     }
+    // Without its name it is another one, which is told.
     file_system.device == mapped.device || wanted.file.name().is_ok_and(|name| name == wanted.shown)
 }
 
