@@ -65,6 +65,7 @@ impl SlowDecoder {
         let gpus = gpus?;
         self.slow.remove(key);
         let question = || (key.clone(), observation.clone(), process.clone());
+        // Where nobody decodes, what is known so far is the answer.
         if is_late && self.slow.len() < REMEMBERED && self.beside.ask(question()).is_ok() {
             self.news.push((key.0.clone(), false));
             let slow = SlowCgroup { observation: observation.clone(), gpus: gpus.clone(), is_decoded: false };
