@@ -46,6 +46,8 @@ enum activity_kind {
 	UPDATE_GRAPH = 34,
 	SET_DEVICE = 35,     /* HIP: of the thread */
 	GET_DEVICE = 36,
+	DESTROY_EVENT = 37,
+	DESTROY_GRAPH = 38,  /* or one that can be launched */
 };
 
 /* The fields of a cookie: the lowest bit of each, and its mask. Arguments are
@@ -62,7 +64,8 @@ enum activity_kind {
 #define COOKIE_HIP(cookie) ((cookie) >> 34 & 1)
 #define COOKIE_WAITS(cookie) ((cookie) >> 35 & 1)
 #define COOKIE_MEMORY(cookie) ((cookie) >> 36 & 3)
-/* Which attachment it is: index of `attached`. */
+/* Which attachment it is: index of `attached`. The bits above say which function it is,
+ * to user space alone. */
 #define COOKIE_LINK(cookie) ((cookie) >> 40 & (LINKS - 1))
 #define NO_ARGUMENT 15
 #define LINKS 4096
@@ -91,18 +94,33 @@ enum memory { DEVICE_MEMORY, MANAGED_MEMORY, HOST_MEMORY, PHYSICAL_MEMORY };
 /* CUDA_ERROR_NOT_READY and hipErrorNotReady: an answer. */
 #define NOT_READY 600
 
-/* Entries of one process. More streams are summed up in one, more blocks and
- * contexts are counted as lost. */
+/* The tables in which accounts have shares: the index in all arrays of ROOMS. Records and
+ * batches are no tables; what is lost of them is counted with the rest. */
+enum activity_table {
+	PROCESSES, THREADS, CONTEXTS, STREAMS, BLOCKS, EVENTS, GRAPHS, ERRORS, DEVICES, RECORDS, BATCHES,
+	CAPTURES, OUTSIDE,
+};
+#define ROOMS 16
+
+/* Entries of one process. More streams are summed up in one for each context, more of the
+ * others are counted as lost. */
 #define MOST_STREAMS 2048
 #define MOST_CONTEXTS 512
 #define MOST_BLOCKS (1 << 18)
+#define MOST_ERRORS 64
+#define MOST_DEVICES 64
+/* As many as its account may have. */
+#define ANY_NUMBER 0xffffffff
 
-/* The indexes of `lost`. */
-enum lost_room {
-	LOST_PROCESSES, LOST_THREADS, LOST_CONTEXTS, LOST_STREAMS, LOST_BLOCKS, LOST_EVENTS, LOST_GRAPHS,
-	LOST_ERRORS, LOST_DEVICES, LOST_RECORDS,
-	LOST_BATCHES, LOST_KINDS,
-};
+/* The account of all users for whom `accounts` has no room, and what all have together. The
+ * kernel gives these numbers to nobody. */
+#define OTHERS 0xffffffff
+#define EVERYBODY 0xfffffffe
+
+/* What an account found no room for, and the entries that it was given. Those that user space
+ * took out again are in `activity_returned`: each side writes its own. */
+struct activity_account { __u64 lost[ROOMS]; __u32 held[ROOMS]; };
+struct activity_returned { __u32 entries[ROOMS]; };
 
 /* Classes of durations: the first takes what is below 2^FIRST_DURATION_BITS ns. */
 #define DURATIONS 16
@@ -115,15 +133,16 @@ struct activity_process {
 	__u64 cgroup;         /* cgroup2 id */
 	__u64 first;          /* CLOCK_MONOTONIC, as all times here but `start` */
 	__u64 ended;          /* 0: it lives */
-	__u32 pid;
+	__u32 pid;            /* 0: not filled in yet */
 	__u32 uid;
-	__u32 account;        /* the user who answers for it */
+	__u32 account;        /* the user who answers for it: see account_of */
 	__u32 executed;       /* whether it ended by execve */
 	__u32 link;           /* COOKIE_LINK of its first call */
-	__u32 streams, contexts, blocks;
-	char comm[16];
 	__u32 outside;        /* whether it called before it came into scope */
-	__u32 pad;
+	__u32 lost;           /* a bit for each table that had no room for something of it */
+	__u32 forgot;         /* the same of what may be asked for later */
+	char comm[16];
+	__u32 held[ROOMS];    /* its entries */
 };
 
 struct activity_context_key { __u64 process, context; };
@@ -164,16 +183,37 @@ struct activity_device {
 	__u32 pad;
 };
 
+/* An allocation. */
+struct block { __u64 size, context, lives; __u32 memory, pad; };
+
+/* A thread: its contexts, and the call that it is in. */
+#define STACK 8
+struct thread {
+	__u64 process;
+	__u64 contexts[STACK];
+	__u32 account;        /* its process's */
+	__u32 depth;          /* may be more than are kept */
+	__u32 hip_device, pad;
+	__u32 every, countdown;
+	__u64 stack;          /* 0: in no call */
+	__u64 cookie, entered, stream, size, pointer, extra;
+	struct block taken;
+};
+
 /* Of processes in scope. */
 enum life { LIFE_EXEC = 1, LIFE_EXIT = 2, LIFE_FORK = 3 };
 struct activity_life {
 	__u64 start, at;      /* CLOCK_BOOTTIME */
+	__u64 cgroup;         /* cgroup2 id */
 	__u32 kind, pid, parent, account;
 };
 
-_Static_assert(sizeof(struct activity_process) == 88, "as in src/activity/layout.rs");
+_Static_assert(sizeof(struct activity_process) == 144, "as in src/activity/layout.rs");
+_Static_assert(sizeof(struct thread) == 184, "as in src/activity/layout.rs");
+_Static_assert(sizeof(struct activity_account) == 192, "as in src/activity/layout.rs");
+_Static_assert(sizeof(struct activity_returned) == 64, "as in src/activity/layout.rs");
 _Static_assert(sizeof(struct activity_context) == 120, "as in src/activity/layout.rs");
 _Static_assert(sizeof(struct activity_stream) == 304, "as in src/activity/layout.rs");
 _Static_assert(sizeof(struct activity_device) == 32, "as in src/activity/layout.rs");
-_Static_assert(sizeof(struct activity_life) == 32, "as in src/activity/layout.rs");
+_Static_assert(sizeof(struct activity_life) == 40, "as in src/activity/layout.rs");
 _Static_assert(__builtin_offsetof(struct activity_stream, first) == STREAM_SUMS * 8, "sums come first");

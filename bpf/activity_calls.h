@@ -80,16 +80,21 @@ static __always_inline int enter_call(void *ctx)
 			destroyed_stream(thread);
 		else if (kind == DESTROY_CONTEXT)
 			destroying_context(thread);
+		else if (kind == DESTROY_EVENT)
+			destroying_event(thread);
+		else if (kind == DESTROY_GRAPH)
+			destroying_graph(thread);
 	}
-	thread->stack = stack;
 	thread->entered = bpf_ktime_get_ns();
+	/* Last: user space reads what is under way. */
+	*(volatile __u64 *)&thread->stack = stack;
 	return 1;
 }
 
 static __always_inline void count_error(struct thread *thread, int result)
 {
 	struct activity_error_key key = { thread->process, COOKIE_HIP(thread->cookie), result };
-	__u64 *number = FIND_OR_MAKE(errors, &key, LOST_ERRORS);
+	__u64 *number = FIND_MAKE_OR_LOSE(errors, &key, thread->process, ERRORS, MOST_ERRORS);
 
 	if (number)
 		add(number, 1);
@@ -107,7 +112,7 @@ static __always_inline void leave_stream(struct thread *thread, __u32 kind, int 
 		struct recorded *recorded = bpf_map_lookup_elem(&events, &event);
 
 		if (!recorded) {
-			forgotten(LOST_EVENTS, MOST_EVENTS);
+			forgotten(thread->process, EVENTS);
 			wait_in_context(thread, kind == WAIT_EVENT && !result, took);
 			return;
 		}
@@ -192,6 +197,9 @@ static __always_inline int leave_call(void *ctx)
 	thread->stack = 0;
 	if (result && result != NOT_READY)
 		count_error(thread, result);
+	/* After a launch that fails each is looked at, until one succeeds. */
+	if (result && (kind == LAUNCH || kind == LAUNCH_CONFIG))
+		thread->countdown = 1;
 	if (kind == ALLOCATE)
 		allocated(thread, result);
 	else if (kind == FREE)

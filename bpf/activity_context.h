@@ -11,7 +11,7 @@ static __always_inline struct activity_device *device_of(struct thread *thread, 
 {
 	struct activity_device_key key = { thread->process, COOKIE_HIP(thread->cookie), ordinal };
 
-	return FIND_OR_MAKE(devices, &key, LOST_DEVICES);
+	return FIND_MAKE_OR_LOSE(devices, &key, thread->process, DEVICES, MOST_DEVICES);
 }
 
 /* The context at an address is of this device. Another one that was there is gone, and

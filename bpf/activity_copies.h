@@ -39,7 +39,7 @@ static __always_inline void read_batch(struct thread *thread, __u64 at, __u64 co
 		total += read_user(at + index * sizeof(__u64));
 	}
 	if (count > MOST_SIZES)
-		lose(LOST_BATCHES);
+		lose(thread->process, BATCHES);
 	thread->size = total;
 	thread->extra = count;
 }

@@ -13,11 +13,12 @@ static __always_inline void tell(struct task_struct *task, __u32 kind, __u32 par
 	struct activity_life *life = bpf_ringbuf_reserve(&lives, sizeof(*life), 0);
 
 	if (!life) {
-		lose(LOST_RECORDS);
+		lose_of(known_account(account_of(task)), RECORDS);
 		return;
 	}
 	life->start = start_of(task);
 	life->at = bpf_ktime_get_boot_ns();
+	life->cgroup = cgroup_of(task);
 	life->kind = kind;
 	life->pid = read_field(task, tgid);
 	life->parent = parent;
@@ -29,6 +30,7 @@ static __always_inline void ended(__u32 pid, __u32 executed)
 {
 	__u64 *id = bpf_map_lookup_elem(&current, &pid);
 	struct activity_process *process = id ? bpf_map_lookup_elem(&processes, id) : 0;
+	__u32 *account, number;
 
 	if (process) {
 		process->executed = executed;
@@ -36,7 +38,12 @@ static __always_inline void ended(__u32 pid, __u32 executed)
 	}
 	if (id)
 		bpf_map_delete_elem(&current, &pid);
-	bpf_map_delete_elem(&outside, &pid);
+	account = bpf_map_lookup_elem(&outside, &pid);
+	if (!account)
+		return;
+	number = *account;
+	if (!bpf_map_delete_elem(&outside, &pid))
+		give_back_share(number, OUTSIDE);
 }
 
 /* trace_sched_process_exec(task, old_pid, binprm): the thread has the process's
@@ -46,8 +53,8 @@ SEC("raw_tp/sched_process_exec") int on_exec(struct bpf_raw_tracepoint_args *ctx
 	struct task_struct *task = (struct task_struct *)ctx->args[0];
 	__u32 pid = read_field(task, tgid), before = ctx->args[1];
 
-	bpf_map_delete_elem(&threads, &pid);
-	bpf_map_delete_elem(&threads, &before);
+	forget_thread(pid);
+	forget_thread(before);
 	ended(pid, 1);
 	if (in_scope())
 		tell(task, LIFE_EXEC, before);
@@ -72,7 +79,7 @@ SEC("raw_tp/sched_process_exit") int on_exit(struct bpf_raw_tracepoint_args *ctx
 	struct signal_struct *signal = read_field(task, signal);
 	__u32 tid = read_field(task, pid), pid = read_field(task, tgid);
 
-	bpf_map_delete_elem(&threads, &tid);
+	forget_thread(tid);
 	if (read_field(signal, live.counter))
 		return 0;
 	ended(pid, 0);

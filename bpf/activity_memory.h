@@ -7,29 +7,11 @@
 
 #include "activity_thread.h"
 
-static __always_inline int has_room(__u64 process, __u32 what)
-{
-	struct activity_process *known = bpf_map_lookup_elem(&processes, &process);
-	__u32 *count;
-
-	if (!known)
-		return 0;
-	count = what == LOST_STREAMS ? &known->streams : &known->contexts;
-	return __sync_fetch_and_add(count, 1) < (what == LOST_STREAMS ? MOST_STREAMS : MOST_CONTEXTS);
-}
-
 static __always_inline struct activity_context *context_sums(__u64 process, __u64 context)
 {
 	struct activity_context_key key = { process, context };
-	struct activity_context *sums = bpf_map_lookup_elem(&contexts, &key);
+	struct activity_context *sums = FIND_MAKE_OR_LOSE(contexts, &key, process, CONTEXTS, MOST_CONTEXTS);
 
-	if (sums)
-		return sums;
-	if (!has_room(process, LOST_CONTEXTS)) {
-		lose(LOST_CONTEXTS);
-		return 0;
-	}
-	sums = FIND_OR_MAKE(contexts, &key, LOST_CONTEXTS);
 	/* HIP's device is part of the key. */
 	if (sums && context & HIP_CONTEXT)
 		sums->device = context;
@@ -50,37 +32,6 @@ static __always_inline struct object_key block_key(__u64 process, __u64 address,
 	struct object_key key = { process, memory == PHYSICAL_MEMORY ? address | PHYSICAL_BIT : address };
 
 	return key;
-}
-
-/* The number of blocks of a process goes up or down. Whether it may. */
-static __always_inline int count_block(__u64 process, int more)
-{
-	struct activity_process *known = bpf_map_lookup_elem(&processes, &process);
-
-	if (!known)
-		return 0;
-	if (!more) {
-		__sync_fetch_and_add(&known->blocks, -1);
-		return 1;
-	}
-	if (__sync_fetch_and_add(&known->blocks, 1) < MOST_BLOCKS)
-		return 1;
-	__sync_fetch_and_add(&known->blocks, -1);
-	return 0;
-}
-
-/* One that is there already was freed with its context. */
-static __always_inline int keep_block(__u64 process, struct object_key *key, struct block *block)
-{
-	int is_new = !bpf_map_lookup_elem(&blocks, key);
-
-	if (is_new && !count_block(process, 1))
-		return 0;
-	if (!bpf_map_update_elem(&blocks, key, block, BPF_ANY))
-		return 1;
-	if (is_new)
-		count_block(process, 0);
-	return 0;
 }
 
 /* Several threads may raise it at once. */
@@ -116,8 +67,9 @@ static __always_inline void allocated(struct thread *thread, int result)
 	key = block_key(process, address, memory);
 	struct block block = { .size = size, .context = context, .lives = sums->lives, .memory = memory };
 
-	if (!address || !keep_block(process, &key, &block)) {
-		lose(LOST_BLOCKS);
+	/* One that is there already was freed with its context. */
+	if (!address || !KEEP(blocks, &key, &block, process, BLOCKS, MOST_BLOCKS)) {
+		lose(process, BLOCKS);
 		return;
 	}
 	__sync_fetch_and_add(&sums->blocks[memory & 3], 1);
@@ -142,6 +94,7 @@ static __always_inline void take_block(struct thread *thread)
 		return;
 	}
 	thread->taken = *block;
+	/* Its room is given back when it is free. */
 	bpf_map_delete_elem(&blocks, &key);
 }
 
@@ -159,7 +112,7 @@ static __always_inline void freed(struct thread *thread, int result)
 		bpf_map_update_elem(&blocks, &key, taken, BPF_NOEXIST);
 		return;
 	}
-	count_block(thread->process, 0);
+	give_back(thread->process, BLOCKS);
 	sums = context_sums(thread->process, taken->context);
 	/* What its context freed as a whole was settled then. */
 	if (!sums || sums->lives != taken->lives)

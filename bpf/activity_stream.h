@@ -25,7 +25,8 @@ static __always_inline struct activity_stream_key stream_key(struct thread *thre
 	return key;
 }
 
-/* The sums of a stream. A new one belongs to the thread's context. */
+/* The sums of a stream. A new one belongs to the thread's context, and one for which there
+ * is no room counts with that context's others. */
 static __always_inline struct activity_stream *stream_sums(struct thread *thread,
 							   struct activity_stream_key *key)
 {
@@ -33,11 +34,13 @@ static __always_inline struct activity_stream *stream_sums(struct thread *thread
 
 	if (sums)
 		return sums;
-	if (!has_room(thread->process, LOST_STREAMS)) {
+	sums = FIND_OR_MAKE(streams, key, thread->process, STREAMS, MOST_STREAMS);
+	if (!sums) {
 		key->context = current_context(thread);
 		key->stream = STREAM_OTHERS;
+		sums = FIND_MAKE_OR_LOSE(streams, key, thread->process, STREAMS,
+					 MOST_STREAMS + MOST_CONTEXTS);
 	}
-	sums = FIND_OR_MAKE(streams, key, LOST_STREAMS);
 	if (sums)
 		sums->context = current_context(thread);
 	return sums;
@@ -139,9 +142,19 @@ static __always_inline __u64 kernels_of(__u64 process, __u64 graph)
 	struct object_key key = { process, graph };
 	__u64 *kernels = graph ? bpf_map_lookup_elem(&graphs, &key) : 0;
 
-	if (graph && !kernels)
-		forgotten(LOST_GRAPHS, MOST_GRAPHS);
 	return kernels ? *kernels : 0;
+}
+
+/* Whether the kernels of a graph are not known for lack of room. */
+static __always_inline int is_forgotten(__u64 process, __u64 graph)
+{
+	struct object_key key = { process, graph };
+	struct activity_process *known;
+
+	if (!graph || bpf_map_lookup_elem(&graphs, &key))
+		return 0;
+	known = bpf_map_lookup_elem(&processes, &process);
+	return known && known->forgot & 1 << GRAPHS;
 }
 
 /* A stream begins a capture, or joins the one of `origin`. `kernels` are in the graph
@@ -152,22 +165,18 @@ static __always_inline void begin_capture(struct thread *thread, struct activity
 	struct object_key key = capture_key(thread, thread->stream);
 	struct capture capture = { origin ? origin : key.address, number, kernels };
 
-	if (bpf_map_update_elem(&captures, &key, &capture, BPF_ANY))
-		lose(LOST_GRAPHS);
-	else
+	if (KEEP(captures, &key, &capture, thread->process, CAPTURES, ANY_NUMBER))
 		__sync_fetch_and_add(&sums->capturing, 1);
+	else
+		lose(thread->process, CAPTURES);
 }
 
 static __always_inline void keep_graph(__u64 process, __u64 graph, __u64 kernels)
 {
 	struct object_key key = { process, graph };
 
-	if (!graph)
-		return;
-	if (!bpf_map_lookup_elem(&graphs, &key))
-		gave(LOST_GRAPHS);
-	if (bpf_map_update_elem(&graphs, &key, &kernels, BPF_ANY))
-		lose(LOST_GRAPHS);
+	if (graph && !KEEP(graphs, &key, &kernels, process, GRAPHS, ANY_NUMBER))
+		forget(process, GRAPHS);
 }
 
 /* A capture that could not be ended has ended all the same. */
@@ -180,7 +189,7 @@ static __always_inline void end_capture(struct thread *thread, struct activity_s
 		return;
 	if (!result)
 		keep_graph(thread->process, read_user(thread->pointer), capture->kernels);
-	bpf_map_delete_elem(&captures, &key);
+	TAKE_OUT(captures, &key, thread->process, CAPTURES);
 	if (sums->capturing)
 		__sync_fetch_and_add(&sums->capturing, -1);
 }
@@ -196,10 +205,8 @@ static __always_inline void record_event(struct thread *thread, struct activity_
 		recorded.origin = capture->origin;
 		recorded.capture = capture->number;
 	}
-	if (!bpf_map_lookup_elem(&events, &event))
-		gave(LOST_EVENTS);
-	if (bpf_map_update_elem(&events, &event, &recorded, BPF_ANY))
-		lose(LOST_EVENTS);
+	if (!KEEP(events, &event, &recorded, thread->process, EVENTS, ANY_NUMBER))
+		forget(thread->process, EVENTS);
 }
 
 /* A stream that waits for an event of a capture is captured, too. */
@@ -210,7 +217,7 @@ static __always_inline void wait_in_stream(struct thread *thread, struct activit
 	struct capture *origin;
 
 	if (!event)
-		forgotten(LOST_EVENTS, MOST_EVENTS);
+		forgotten(thread->process, EVENTS);
 	if (!event || !event->capture || capture_of(thread, thread->stream))
 		return;
 	key.address = event->origin;
@@ -224,6 +231,8 @@ static __always_inline void launched_graph(struct thread *thread, struct activit
 	__u64 kernels = kernels_of(thread->process, thread->pointer);
 	struct capture *capture = captured(thread, sums);
 
+	if (is_forgotten(thread->process, thread->pointer))
+		lose(thread->process, GRAPHS);
 	/* A graph that is launched into a capture becomes part of the captured one. */
 	if (capture) {
 		add(&capture->kernels, kernels);
@@ -237,6 +246,12 @@ static __always_inline void launched_graph(struct thread *thread, struct activit
  * brought up to date with. */
 static __always_inline void made_graph(struct thread *thread, __u64 executable)
 {
+	struct object_key key = { thread->process, executable };
+
+	if (is_forgotten(thread->process, thread->extra)) {
+		TAKE_OUT(graphs, &key, thread->process, GRAPHS);
+		return;
+	}
 	keep_graph(thread->process, executable, kernels_of(thread->process, thread->extra));
 }
 
@@ -280,7 +295,8 @@ static __always_inline void created_stream(struct thread *thread)
 		return;
 	if (sums->context != context && !is_default(key.stream)) {
 		others.context = sums->context;
-		into = FIND_OR_MAKE(streams, &others, LOST_STREAMS);
+		into = FIND_MAKE_OR_LOSE(streams, &others, thread->process, STREAMS,
+					 MOST_STREAMS + MOST_CONTEXTS);
 		if (into) {
 			into->context = sums->context;
 			for (int sum = 0; sum < STREAM_SUMS; sum++) {
@@ -305,6 +321,21 @@ static __always_inline void destroyed_stream(struct thread *thread)
 
 	if (!sums || is_default(thread->stream) || !sums->capturing)
 		return;
-	bpf_map_delete_elem(&captures, &capture);
+	TAKE_OUT(captures, &capture, thread->process, CAPTURES);
 	sums->capturing = 0;
+}
+
+/* The driver is about to destroy an event or a graph: another may come to its address. */
+static __always_inline void destroying_event(struct thread *thread)
+{
+	struct object_key key = { thread->process, thread->pointer };
+
+	TAKE_OUT(events, &key, thread->process, EVENTS);
+}
+
+static __always_inline void destroying_graph(struct thread *thread)
+{
+	struct object_key key = { thread->process, thread->pointer };
+
+	TAKE_OUT(graphs, &key, thread->process, GRAPHS);
 }

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "activity_maps.h"
+#include "activity_room.h"
 
 /* Ids of processes: the pid (the kernel has at most 2^22) and when it was first
  * seen, in units of 65 microseconds. No process executes two programs in that
@@ -13,38 +13,72 @@
 #define PID_BITS 22
 #define TIME_SHIFT 16
 
-static __always_inline __u64 new_process(__u32 pid, __u64 cookie)
+/* Whether a process called a driver before it came into scope, or may have. */
+static __always_inline int was_outside(__u32 pid, __u32 account)
+{
+	struct activity_account *own = bpf_map_lookup_elem(&accounts, &account);
+
+	return bpf_map_lookup_elem(&outside, &pid) || (own && own->lost[OUTSIDE]);
+}
+
+static __always_inline void describe_process(struct activity_process *process, __u32 pid,
+					     __u32 account, __u64 cookie)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
-	__u64 id = bpf_ktime_get_boot_ns() >> TIME_SHIFT << PID_BITS | pid;
 	struct cred *cred = read_field(task, cred);
-	struct activity_process process = {
-		.start = start_of(task),
-		.cgroup = cgroup_of(task),
-		.first = bpf_ktime_get_ns(),
-		.pid = pid,
-		.uid = read_field(cred, euid.val),
-		.account = account_of(task),
-		.link = COOKIE_LINK(cookie),
-		.outside = bpf_map_lookup_elem(&outside, &pid) != 0,
-	};
 
-	bpf_get_current_comm(process.comm, sizeof(process.comm));
-	if (bpf_map_update_elem(&processes, &id, &process, BPF_ANY)) {
-		lose(LOST_PROCESSES);
+	process->start = start_of(task);
+	process->cgroup = cgroup_of(task);
+	process->first = bpf_ktime_get_ns();
+	process->uid = read_field(cred, euid.val);
+	process->account = account;
+	process->link = COOKIE_LINK(cookie);
+	process->outside = was_outside(pid, account);
+	bpf_get_current_comm(process->comm, sizeof(process->comm));
+	*(volatile __u32 *)&process->pid = pid;
+}
+
+static __always_inline __u64 new_process(__u32 pid, __u64 cookie)
+{
+	__u32 account = known_account(account_of((struct task_struct *)bpf_get_current_task()));
+	__u64 id = bpf_ktime_get_boot_ns() >> TIME_SHIFT << PID_BITS | pid, *other;
+	struct activity_process *process = 0;
+	void *none = zeros();
+
+	if (none && take_share(account, PROCESSES)) {
+		if (bpf_map_update_elem(&processes, &id, none, BPF_NOEXIST))
+			give_back_share(account, PROCESSES);
+		process = bpf_map_lookup_elem(&processes, &id);
+	}
+	if (!process) {
+		lose_of(account, PROCESSES);
 		return 0;
 	}
-	if (bpf_map_update_elem(&current, &pid, &id, BPF_NOEXIST)) {
-		/* Another thread was faster, or there is no room. */
-		__u64 *other = bpf_map_lookup_elem(&current, &pid);
+	/* Another thread may have been faster, in the same unit of time or in another one. */
+	if (!process->pid)
+		describe_process(process, pid, account, cookie);
+	if (!bpf_map_update_elem(&current, &pid, &id, BPF_NOEXIST))
+		return id;
+	other = bpf_map_lookup_elem(&current, &pid);
+	if ((!other || *other != id) && !bpf_map_delete_elem(&processes, &id))
+		give_back_share(account, PROCESSES);
+	if (!other)
+		lose_of(account, PROCESSES);
+	return other ? *other : 0;
+}
 
-		if (!other || *other != id)
-			bpf_map_delete_elem(&processes, &id);
-		if (!other)
-			lose(LOST_PROCESSES);
-		return other ? *other : 0;
-	}
-	return id;
+/* The current process is not followed, and calls. */
+static __always_inline void stays_outside(__u32 pid)
+{
+	__u32 account;
+
+	if (bpf_map_lookup_elem(&outside, &pid))
+		return;
+	account = known_account(account_of((struct task_struct *)bpf_get_current_task()));
+	if (!take_share(account, OUTSIDE))
+		lose_of(account, OUTSIDE);
+	else if (bpf_map_update_elem(&outside, &pid, &account, BPF_NOEXIST))
+		give_back_share(account, OUTSIDE);
 }
 
 /* Whether the current thread began before its library was attached to: it may
@@ -59,6 +93,40 @@ static __always_inline int began_before(__u64 cookie)
 	return !since || began <= *since;
 }
 
+/* The entry of a thread. It is given room by account alone: a thread may end after its
+ * process was read and cleared away. */
+static __always_inline struct thread *room_for_thread(__u32 tid, __u64 process)
+{
+	struct activity_process *known = bpf_map_lookup_elem(&processes, &process);
+	struct thread *thread = 0;
+	void *none = zeros();
+
+	if (!known || !none)
+		return 0;
+	if (take_share(known->account, THREADS)) {
+		if (bpf_map_update_elem(&threads, &tid, none, BPF_NOEXIST))
+			give_back_share(known->account, THREADS);
+		thread = bpf_map_lookup_elem(&threads, &tid);
+	}
+	if (thread)
+		thread->account = known->account;
+	else
+		lose(process, THREADS);
+	return thread;
+}
+
+static __always_inline void forget_thread(__u32 tid)
+{
+	struct thread *thread = bpf_map_lookup_elem(&threads, &tid);
+	__u32 account;
+
+	if (!thread)
+		return;
+	account = thread->account;
+	if (!bpf_map_delete_elem(&threads, &tid))
+		give_back_share(account, THREADS);
+}
+
 static __always_inline struct thread *new_thread(__u32 tid, __u64 cookie)
 {
 	__u32 pid = bpf_get_current_pid_tgid() >> 32, zero = 0;
@@ -68,14 +136,11 @@ static __always_inline struct thread *new_thread(__u32 tid, __u64 cookie)
 	/* A process that is counted stays so wherever it is moved. */
 	known = bpf_map_lookup_elem(&current, &pid);
 	if (!known && !in_scope()) {
-		if (!bpf_map_lookup_elem(&outside, &pid))
-			bpf_map_update_elem(&outside, &pid, &zero, BPF_ANY);
+		stays_outside(pid);
 		return 0;
 	}
 	process = known ? *known : new_process(pid, cookie);
-	if (!process)
-		return 0;
-	thread = FIND_OR_MAKE(threads, &tid, LOST_THREADS);
+	thread = process ? room_for_thread(tid, process) : 0;
 	if (!thread)
 		return 0;
 	every = bpf_map_lookup_elem(&settings, &zero);

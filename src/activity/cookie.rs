@@ -46,6 +46,8 @@ pub(super) enum CallKind {
     UpdateGraph = 34,
     SetDevice = 35,
     GetDevice = 36,
+    DestroyEvent = 37,
+    DestroyGraph = 38,
 }
 
 /// Where a copy goes: `enum direction`.
@@ -141,6 +143,11 @@ impl Cookie {
         self.field(36, 3, memory as u64)
     }
 
+    /// With the number of its function.
+    pub(super) const fn numbered(self, function: u64) -> Self {
+        self.field(52, 0xfff, function)
+    }
+
     /// With the number of an attachment.
     pub(super) const fn value(self, link: u64) -> u64 {
         self.field(40, LINKS - 1, link).0
@@ -152,12 +159,32 @@ impl Cookie {
         let kind = self.0 & 255;
         kind <= CallKind::Fill as u64
             || (kind >= CallKind::QueryStream as u64 && kind <= CallKind::StreamWaits as u64)
+            || kind >= CallKind::DestroyEvent as u64
     }
 
     /// Whether it is HIP's.
     pub(super) const fn is_hip(self) -> bool {
-        self.0 >> 34 & 1 == 1
+        is_hip(self.0)
     }
+}
+
+/// Whether a cookie is that of a function of HIP.
+pub(super) const fn is_hip(cookie: u64) -> bool {
+    cookie >> 34 & 1 == 1
+}
+
+/// The number of a cookie's function.
+pub(super) const fn function(cookie: u64) -> u64 {
+    cookie >> 52
+}
+
+/// Whether a thread in the function waits for the GPU.
+pub(super) const fn waits(cookie: u64) -> bool {
+    let kind = cookie & 255;
+    kind == CallKind::WaitStream as u64
+        || kind == CallKind::WaitContext as u64
+        || kind == CallKind::WaitEvent as u64
+        || cookie >> 35 & 1 == 1
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
 //! The programs of `bpf/activity.bpf.c` and their tables.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use super::ActivityError;
 use super::cookie::{Cookie, LINKS};
-use super::layout::long;
+use super::layout::{Account, EVERYBODY, OTHERS, Process, ROOMS};
+use super::options::CountingOptions;
 use crate::loader::objects::{ACTIVITY, ACTIVITY_SESSION};
 use crate::loader::{AttachedProbes, Entries, FunctionEntry};
 use crate::model::CountTable;
@@ -14,39 +16,60 @@ use crate::sys::clock::boot_ns;
 /// Programs at the entry and the return of functions, where there are no
 /// sessions. The return comes first: what is entered is to be left.
 const PAIR: [&str; 2] = ["leave_any", "enter_any"];
-/// What `lost_room` counts, by index: tables, and records of processes.
-pub(super) const TABLES: [CountTable; 11] = [
-    CountTable::Processes,
-    CountTable::Threads,
-    CountTable::Contexts,
-    CountTable::Streams,
-    CountTable::Blocks,
-    CountTable::Events,
-    CountTable::Graphs,
-    CountTable::Errors,
-    CountTable::Devices,
-    CountTable::Records,
-    CountTable::Batches,
+/// The tables in which accounts have shares, by their index (`enum activity_table`), and what
+/// else is counted as lost. Processes out of scope have no numbers that could be missing.
+pub(super) const TABLES: [Option<CountTable>; 13] = [
+    Some(CountTable::Processes),
+    Some(CountTable::Threads),
+    Some(CountTable::Contexts),
+    Some(CountTable::Streams),
+    Some(CountTable::Blocks),
+    Some(CountTable::Events),
+    Some(CountTable::Graphs),
+    Some(CountTable::Errors),
+    Some(CountTable::Devices),
+    Some(CountTable::Records),
+    Some(CountTable::Batches),
+    // Streams that are captured.
+    Some(CountTable::Graphs),
+    None,
 ];
 
-/// The index of `records` there.
+/// The index of `processes` and of `records` there.
+const PROCESSES: usize = 0;
 pub(super) const RECORDS: usize = 9;
+/// The maps with entries of processes, by the same index.
+pub(super) const OF_PROCESSES: [(usize, &str); 8] = [
+    (2, "contexts"),
+    (3, "streams"),
+    (4, "blocks"),
+    (5, "events"),
+    (6, "graphs"),
+    (7, "errors"),
+    (8, "devices"),
+    (11, "captures"),
+];
+
+/// Bytes of `struct activity_account`.
+const ACCOUNT_SIZE: usize = ROOMS * 12;
 
 /// The loaded programs and their tables.
 pub(super) struct Kernel {
     pub(super) programs: ProbePrograms,
     /// How many attachments were made.
     links: u64,
+    /// The room that was given back, by account and table.
+    returned: HashMap<u32, [u32; ROOMS]>,
 }
 
 impl Kernel {
     /// Loads the programs in the wanted mode, else in the first one that this
-    /// kernel takes. Since Linux 5.15 with BTF. Of launches one in `every` is timed.
+    /// kernel takes. Since Linux 5.15 with BTF.
     ///
     /// # Errors
     ///
     /// Why none can be loaded.
-    pub(super) fn load(wanted: Option<Mode>, every: u32) -> Result<Self, ActivityError> {
+    pub(super) fn load(options: &CountingOptions) -> Result<Self, ActivityError> {
         let spec = ProgramsSpec {
             object: &ACTIVITY,
             session: &ACTIVITY_SESSION,
@@ -55,8 +78,15 @@ impl Kernel {
             optional: &[],
             ring: "lives",
         };
-        let mut kernel = Self { programs: ProbePrograms::load(&spec, wanted)?, links: 0 };
-        kernel.put("settings", &0_u32.to_ne_bytes(), &u64::from(every.max(1)).to_ne_bytes())?;
+        let mut kernel =
+            Self { programs: ProbePrograms::load(&spec, options.mode)?, links: 0, returned: HashMap::new() };
+        let settings = [u64::from(options.every.max(1)), u64::from(options.smaller)];
+        for (place, setting) in (0_u32..).zip(settings) {
+            kernel.put("settings", &place.to_ne_bytes(), &setting.to_ne_bytes())?;
+        }
+        for account in [OTHERS, EVERYBODY] {
+            kernel.put("accounts", &account.to_ne_bytes(), &[0; ACCOUNT_SIZE])?;
+        }
         Ok(kernel)
     }
 
@@ -114,8 +144,28 @@ impl Kernel {
         Ok(self.programs.loaded().remove(table, key)?)
     }
 
-    /// What found no room, by the index in [`TABLES`].
-    pub(super) fn lost(&self) -> Result<Vec<u64>, ActivityError> {
-        Ok(self.entries("lost_room")?.iter().filter_map(|(_, count)| long(count)).collect())
+    /// The accounts with what found no room.
+    pub(super) fn accounts(&self) -> Result<Vec<Account>, ActivityError> {
+        let entries = self.entries("accounts")?;
+        Ok(entries.iter().filter_map(|(key, value)| Account::read(key, value)).collect())
+    }
+
+    /// A process that has ended was cleared away: its account has the room again.
+    pub(super) fn returned(&mut self, process: &Process) -> Result<(), ActivityError> {
+        for account in [process.account, EVERYBODY] {
+            let all = self.returned.entry(account).or_default();
+            let mut give_back = |table: usize, by: u32| {
+                if let Some(count) = all.get_mut(table) {
+                    *count = count.wrapping_add(by);
+                }
+            };
+            give_back(PROCESSES, 1);
+            for (table, _) in OF_PROCESSES {
+                give_back(table, process.held.get(table).copied().unwrap_or(0));
+            }
+            let bytes: Vec<u8> = all.iter().copied().flat_map(u32::to_ne_bytes).collect();
+            self.put("returned_room", &account.to_ne_bytes(), &bytes)?;
+        }
+        Ok(())
     }
 }

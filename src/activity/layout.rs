@@ -1,10 +1,18 @@
 //! The entries of the kernel side's tables, as `bpf/activity.h` lays them out.
 
+use super::cookie;
 use crate::observation::DURATION_CLASSES;
+use crate::sys::clock::monotonic_ns;
 
 /// The bit of a context's handle that says that it is HIP's: the rest is the
 /// ordinal of the device and 1, or 0.
 pub(super) const HIP_CONTEXT: u64 = 1 << 63;
+
+/// Tables that accounts have room in (`ROOMS`), and some to spare.
+pub(super) const ROOMS: usize = 16;
+/// The account of all who are not counted by themselves, and what all have together.
+pub(super) const OTHERS: u32 = u32::MAX;
+pub(super) const EVERYBODY: u32 = u32::MAX - 1;
 
 /// Takes numbers from the front of some bytes.
 struct Fields<'a>(&'a [u8]);
@@ -30,6 +38,14 @@ impl Fields<'_> {
         Some(numbers)
     }
 
+    fn words<const N: usize>(&mut self) -> Option<[u32; N]> {
+        let mut numbers = [0; N];
+        for number in &mut numbers {
+            *number = self.word()?;
+        }
+        Some(numbers)
+    }
+
     fn bytes<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (bytes, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
@@ -46,23 +62,90 @@ pub(super) struct Process {
     pub(super) ended: u64,
     pub(super) pid: u32,
     pub(super) uid: u32,
+    pub(super) account: u32,
     pub(super) executed: bool,
     pub(super) link: u32,
-    pub(super) blocks: u32,
-    pub(super) comm: [u8; 16],
     /// Whether it called something before it came into scope.
     pub(super) outside: bool,
+    /// A bit for each table that had no room for something of it.
+    pub(super) lost: u32,
+    pub(super) comm: [u8; 16],
+    /// Its entries in each table.
+    pub(super) held: [u32; ROOMS],
 }
 
 impl Process {
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         let mut from = Fields(bytes);
         let [start, cgroup, first, ended] = from.longs()?;
-        let (pid, uid, _account) = (from.word()?, from.word()?, from.word()?);
-        let (executed, link) = (from.word()? != 0, from.word()?);
-        let (_streams, _contexts, blocks) = (from.word()?, from.word()?, from.word()?);
-        let (comm, outside) = (from.bytes()?, from.word()? != 0);
-        Some(Self { start, cgroup, first, ended, pid, uid, executed, link, blocks, comm, outside })
+        let (pid, uid, account) = (from.word()?, from.word()?, from.word()?);
+        let (executed, link, outside) = (from.word()? != 0, from.word()?, from.word()? != 0);
+        let (lost, _forgot) = (from.word()?, from.word()?);
+        let (comm, held) = (from.bytes()?, from.words()?);
+        Some(Self {
+            start,
+            cgroup,
+            first,
+            ended,
+            pid,
+            uid,
+            account,
+            executed,
+            link,
+            outside,
+            lost,
+            comm,
+            held,
+        })
+    }
+}
+
+/// `struct thread`, with its number: a call that has not returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Call {
+    pub(super) tid: u32,
+    pub(super) cookie: u64,
+    /// When it began, by `CLOCK_MONOTONIC`.
+    pub(super) entered: u64,
+    pub(super) stream: u64,
+    /// The thread's context, as in [`Context::context`]; 0: not known.
+    pub(super) context: u64,
+}
+
+impl Call {
+    /// The process, and the call; `None` of a thread that is in none.
+    pub(super) fn read(key: &[u8], value: &[u8]) -> Option<(u64, Self)> {
+        let mut from = Fields(value);
+        let (process, contexts) = (from.long()?, from.longs::<8>()?);
+        let (_account, depth, hip_device, _pad) = (from.word()?, from.word()?, from.word()?, from.word()?);
+        let (_every, _countdown, stack) = (from.word()?, from.word()?, from.long()?);
+        let [cookie, entered, stream] = from.longs()?;
+        let top = usize::try_from(depth).ok()?.checked_sub(1);
+        let context = match cookie::is_hip(cookie) {
+            true => HIP_CONTEXT | u64::from(hip_device.wrapping_add(1)),
+            false => top.and_then(|top| contexts.get(top)).copied().unwrap_or(0),
+        };
+        let call = Self { tid: Fields(key).word()?, cookie, entered, stream, context };
+        (stack != 0).then_some((process, call))
+    }
+
+    /// Whether it began so many nanoseconds ago.
+    pub(super) fn is_older(&self, than: u64) -> bool {
+        monotonic_ns().saturating_sub(self.entered) > than
+    }
+}
+
+/// `struct activity_account`, with its number: the user who answers for processes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Account {
+    pub(super) number: u32,
+    /// What found no room, by table.
+    pub(super) lost: [u64; ROOMS],
+}
+
+impl Account {
+    pub(super) fn read(key: &[u8], value: &[u8]) -> Option<Self> {
+        Some(Self { number: Fields(key).word()?, lost: Fields(value).longs()? })
     }
 }
 
@@ -193,6 +276,8 @@ pub(super) struct Life {
     /// When the process began, and when this happened: `CLOCK_BOOTTIME`.
     pub(super) start: u64,
     pub(super) at: u64,
+    /// Its cgroup2 id.
+    pub(super) cgroup: u64,
     pub(super) event: LifeEvent,
     pub(super) pid: u32,
     pub(super) account: u32,
@@ -213,7 +298,7 @@ pub(super) enum LifeEvent {
 impl Life {
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         let mut from = Fields(bytes);
-        let (start, at) = (from.long()?, from.long()?);
+        let [start, at, cgroup] = from.longs()?;
         let (kind, pid, parent, account) = (from.word()?, from.word()?, from.word()?, from.word()?);
         let event = match kind {
             1 => LifeEvent::Exec { by_other_thread: parent != pid },
@@ -221,7 +306,7 @@ impl Life {
             3 => LifeEvent::Fork(parent),
             _ => return None,
         };
-        Some(Self { start, at, event, pid, account })
+        Some(Self { start, at, cgroup, event, pid, account })
     }
 }
 
@@ -253,9 +338,20 @@ mod tests {
             context.device.map(|device| (device + 1).to_ne_bytes().to_vec()),
             Some(bytes[80..84].to_vec())
         );
-        assert_eq!(Process::read(&bytes[..88]).unwrap().comm, bytes[64..80]);
-        assert!(Process::read(&bytes[..79]).is_none());
+        let process = Process::read(&bytes[..144]).unwrap();
+        assert_eq!(
+            (&process.comm[..], process.held[15].to_ne_bytes()),
+            (&bytes[64..80], [140, 141, 142, 143])
+        );
+        assert!(Process::read(&bytes[..143]).is_none());
+        let (process, call) = Call::read(&bytes[..4], &bytes[..184]).unwrap();
+        assert_eq!(
+            (process.to_ne_bytes(), call.entered.to_ne_bytes()),
+            (bytes[..8].try_into().unwrap(), [112, 113, 114, 115, 116, 117, 118, 119])
+        );
+        let account = Account::read(&bytes[..4], &bytes[..192]).unwrap();
+        assert_eq!(account.lost[15].to_ne_bytes(), bytes[120..128]);
         assert_eq!(Device::read(&bytes[..16], &bytes[..32]).unwrap().named.to_ne_bytes(), bytes[24..28]);
-        assert!(Life::read(&bytes[..32]).is_none(), "no such kind");
+        assert!(Life::read(&bytes[..40]).is_none(), "no such kind");
     }
 }

@@ -5,12 +5,14 @@
 //! library that processes in scope use, and reads the sums when it is asked. All
 //! of it ends with the value, or with the process.
 
+mod cgroup_paths;
 mod cookie;
 mod functions;
 mod interception;
 mod kernel;
 mod layout;
 mod openings;
+mod options;
 mod prober;
 mod reading;
 mod retries;
@@ -23,7 +25,8 @@ use crate::observation::GpuApi;
 
 pub use crate::probing::{Mode, ProcessScope};
 pub use interception::Interception;
-pub use session::{CountingOptions, Session};
+pub use options::CountingOptions;
+pub use session::Session;
 
 /// The exported functions of an interface whose calls are counted.
 pub fn counted_functions(api: GpuApi) -> impl Iterator<Item = &'static str> {

@@ -2,12 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use super::kernel::{Kernel, TABLES};
-use super::layout::{Context, Device, Failure, HIP_CONTEXT, Process, Stream};
-use super::{ActivityError, layout};
+use super::kernel::{Kernel, OF_PROCESSES, TABLES};
+use super::layout::{Account, Call, Context, Device, Failure, HIP_CONTEXT, OTHERS, Process, Stream};
+use super::{ActivityError, cookie, functions, layout};
+use crate::model::CountTable;
 use crate::observation::{
-    ContextSums, CopiedBytes, ErrorCount, GpuApi, LostRoom, NamedDevice, ProcessActivity, StreamSums, Text,
+    CallUnderWay, ContextSums, CopiedBytes, ErrorCount, GpuApi, LostRoom, NamedDevice, ProcessActivity,
+    StreamSums, Text,
 };
+
+/// Calls that last longer, in nanoseconds, may have been told in a reading before.
+const LASTING: u64 = 50_000_000;
+/// Handles of streams up to this one are no addresses.
+const LAST_DEFAULT: u64 = 3;
 
 /// What a reading needs to know besides.
 pub(super) struct Clocks {
@@ -25,8 +32,8 @@ pub(super) struct Tables {
     streams: BTreeMap<u64, Vec<Stream>>,
     failures: BTreeMap<u64, Vec<Failure>>,
     devices: BTreeMap<u64, Vec<Device>>,
-    /// The entries of processes that have ended: table and key.
-    over: Vec<(&'static str, Vec<u8>)>,
+    /// Those that have not returned.
+    calls: BTreeMap<u64, Vec<Call>>,
 }
 
 impl Tables {
@@ -35,59 +42,56 @@ impl Tables {
     pub(super) fn read(kernel: &Kernel) -> Result<Self, ActivityError> {
         let mut tables = Self::default();
         for (key, process) in kernel.entries("processes")? {
-            if let Some((id, process)) = layout::long(&key).zip(Process::read(&process)) {
-                if process.ended != 0 {
-                    tables.over.push(("processes", key));
-                }
-                tables.processes.insert(id, process);
-            }
+            // One without a pid is not filled in yet.
+            let process = Process::read(&process).filter(|process| process.pid != 0);
+            tables.processes.extend(layout::long(&key).zip(process));
         }
         if tables.processes.is_empty() {
             return Ok(tables);
         }
-        tables.contexts = tables.rows(kernel, "contexts", Context::read)?;
-        tables.streams = tables.rows(kernel, "streams", Stream::read)?;
-        tables.failures = tables.rows(kernel, "errors", Failure::read)?;
-        tables.devices = tables.rows(kernel, "devices", Device::read)?;
+        let before = calls(kernel)?;
+        tables.read_sums(kernel)?;
+        let now = calls(kernel)?;
+        // One that returned meanwhile is in no list of calls: its time is in the sums, or
+        // they were read too early.
+        let lasted = |call: &&(u64, Call)| call.1.is_older(LASTING);
+        if before.iter().filter(lasted).any(|call| !now.contains(call)) {
+            tables.read_sums(kernel)?;
+        }
+        for (id, call) in now {
+            tables.calls.entry(id).or_default().push(call);
+        }
+        tables.failures = rows(kernel, "errors", Failure::read)?;
+        tables.devices = rows(kernel, "devices", Device::read)?;
         Ok(tables)
     }
 
-    /// The rows of a table by process: its id is the beginning of every key.
-    fn rows<R>(
-        &mut self,
-        kernel: &Kernel,
-        table: &'static str,
-        read: fn(&[u8], &[u8]) -> Option<R>,
-    ) -> Result<BTreeMap<u64, Vec<R>>, ActivityError> {
-        let mut rows: BTreeMap<u64, Vec<R>> = BTreeMap::new();
-        for (key, value) in kernel.entries(table)? {
-            let Some((id, row)) = layout::long(&key).zip(read(&key, &value)) else { continue };
-            rows.entry(id).or_default().push(row);
-            if self.is_over(id) {
-                self.over.push((table, key));
-            }
-        }
-        Ok(rows)
+    fn read_sums(&mut self, kernel: &Kernel) -> Result<(), ActivityError> {
+        self.contexts = rows(kernel, "contexts", Context::read)?;
+        self.streams = rows(kernel, "streams", Stream::read)?;
+        Ok(())
     }
 
-    fn is_over(&self, id: u64) -> bool {
-        self.processes.get(&id).is_some_and(|process| process.ended != 0)
-    }
-
-    /// Takes what has ended out of the kernel's tables: nothing is added to it any
-    /// more. Of allocations that nobody freed there may be many, so they are
-    /// listed only where there are some.
+    /// Takes what has ended out of the kernel's tables: nothing is added to it any more. A
+    /// table is listed only where one that has ended left something there. The process
+    /// itself goes last: what fails is done again at the next reading.
     pub(super) fn clear(&self, kernel: &mut Kernel) -> Result<(), ActivityError> {
-        let left = |process: &Process| process.ended != 0 && process.blocks != 0;
-        if self.processes.values().any(left) {
-            for (key, _) in kernel.entries("blocks")? {
-                if layout::long(&key).is_some_and(|id| self.is_over(id)) {
-                    kernel.remove("blocks", &key)?;
+        let over: BTreeMap<u64, &Process> =
+            self.processes.iter().filter(|(_, it)| it.ended != 0).map(|(id, it)| (*id, it)).collect();
+        for (table, map) in OF_PROCESSES {
+            let has_some = |it: &&&Process| it.held.get(table).is_some_and(|held| *held != 0);
+            if !over.values().any(|it| has_some(&it)) {
+                continue;
+            }
+            for (key, _) in kernel.entries(map)? {
+                if layout::long(&key).is_some_and(|id| over.contains_key(&id)) {
+                    kernel.remove(map, &key)?;
                 }
             }
         }
-        for (table, key) in &self.over {
-            kernel.remove(table, key)?;
+        for (id, process) in over {
+            kernel.remove("processes", &id.to_ne_bytes())?;
+            kernel.returned(process)?;
         }
         Ok(())
     }
@@ -111,10 +115,14 @@ impl Tables {
                 pid: process.pid,
                 start_time,
                 cgroup_id: process.cgroup,
+                cgroup: None,
                 comm: Text::from(layout::text(&process.comm)),
                 uid: process.uid,
                 first_ns: boot(process.first),
+                account: Some(process.account).filter(|account| *account != OTHERS),
+                lost: lost_tables(process.lost),
                 partial: process.outside
+                    || process.lost != 0
                     || process.start <= since
                         && !is_whole(process.pid, start_time, since, boot(process.first)),
                 since_ns: since.max(process.start),
@@ -125,10 +133,54 @@ impl Tables {
                 errors: sums(&self.failures, *id, failure),
                 devices: sums(&self.devices, *id, device).into_iter().flatten().collect(),
                 intercepted: Vec::new(),
+                calls: self.calls_of(*id, clocks.asleep),
             }
         });
         facts.collect()
     }
+
+    /// The calls of a process that have not returned, the oldest first.
+    fn calls_of(&self, id: u64, asleep: u64) -> Vec<CallUnderWay> {
+        let streams = self.streams.get(&id);
+        let of_stream = |call: &Call| {
+            let found = streams?.iter().find(|row| row.stream > LAST_DEFAULT && row.stream == call.stream);
+            found.map(|row| row.context)
+        };
+        let one = |call: &Call| {
+            let context = of_stream(call).unwrap_or(call.context);
+            Some(CallUnderWay {
+                tid: call.tid,
+                function: functions::name_of(call.cookie)?.to_owned(),
+                since_ns: call.entered.saturating_add(asleep),
+                waits: cookie::waits(call.cookie),
+                api: api(cookie::is_hip(call.cookie)),
+                context: context & !HIP_CONTEXT,
+            })
+        };
+        let mut calls: Vec<_> = self.calls.get(&id).into_iter().flatten().filter_map(one).collect();
+        calls.sort_by_key(|call| (call.since_ns, call.tid));
+        calls
+    }
+}
+
+/// The calls that have not returned, with their processes.
+fn calls(kernel: &Kernel) -> Result<Vec<(u64, Call)>, ActivityError> {
+    let threads = kernel.entries("threads")?;
+    Ok(threads.iter().filter_map(|(key, thread)| Call::read(key, thread)).collect())
+}
+
+/// The rows of a table by process: its id is the beginning of every key.
+fn rows<R>(
+    kernel: &Kernel,
+    table: &'static str,
+    read: fn(&[u8], &[u8]) -> Option<R>,
+) -> Result<BTreeMap<u64, Vec<R>>, ActivityError> {
+    let mut rows: BTreeMap<u64, Vec<R>> = BTreeMap::new();
+    for (key, value) in kernel.entries(table)? {
+        let Some((id, row)) = layout::long(&key).zip(read(&key, &value)) else { continue };
+        rows.entry(id).or_default().push(row);
+    }
+    Ok(rows)
 }
 
 fn sums<R, S>(rows: &BTreeMap<u64, Vec<R>>, id: u64, sum: impl Fn(&R) -> S) -> Vec<S> {
@@ -200,8 +252,31 @@ fn device(row: &Device) -> Option<NamedDevice> {
     })
 }
 
-/// The tables that lost something.
-pub(super) fn lost(counts: &[u64]) -> Vec<LostRoom> {
-    let lost = TABLES.iter().zip(counts).filter(|(_, count)| **count != 0);
-    lost.map(|(table, count)| LostRoom { map: table.clone(), count: *count }).collect()
+/// The tables of some bits.
+fn lost_tables(bits: u32) -> Vec<CountTable> {
+    let mut tables: Vec<CountTable> = Vec::new();
+    for table in (0..).zip(&TABLES).filter(|(bit, _)| bits >> bit & 1 == 1).filter_map(|(_, it)| it.clone()) {
+        if !tables.contains(&table) {
+            tables.push(table);
+        }
+    }
+    tables
+}
+
+/// What found no room, by table and user.
+pub(super) fn lost(accounts: &[Account]) -> Vec<LostRoom> {
+    let mut lost: Vec<LostRoom> = Vec::new();
+    for account in accounts {
+        let uid = Some(account.number).filter(|number| *number != OTHERS);
+        for (table, count) in TABLES.iter().zip(account.lost).filter(|(_, count)| *count != 0) {
+            let Some(map) = table.clone() else { continue };
+            match lost.iter_mut().find(|one| one.map == map && one.uid == uid) {
+                Some(one) => one.count = one.count.saturating_add(count),
+                None => lost.push(LostRoom { map, count, uid }),
+            }
+        }
+    }
+    let place = |map: &CountTable| TABLES.iter().position(|table| table.as_ref() == Some(map));
+    lost.sort_by_key(|one| (place(&one.map), one.uid));
+    lost
 }

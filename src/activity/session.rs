@@ -8,17 +8,19 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::ActivityError;
+use super::cgroup_paths::CgroupPaths;
 use super::cookie::Cookie;
 use super::kernel::{Kernel, RECORDS};
 use super::layout::{Life, LifeEvent};
 use super::openings::Openings;
+use super::options::CountingOptions;
 use super::prober::Counting;
 use super::reading::{Clocks, Tables, lost};
 use super::retries::Retries;
 use crate::model::CountTable;
-use crate::observation::{Activity, LostRoom, ProcessActivity};
+use crate::observation::{Activity, LostRoom, ProcessActivity, Text};
 use crate::probing::driver::{Driver, driver};
-use crate::probing::{Coverage, Libraries, Mode, ProcessScope, Waiting};
+use crate::probing::{Coverage, Libraries, ProcessScope, Waiting};
 use crate::sys::clock::{boot_ns, monotonic_ns};
 use crate::sys::mappings::{Mapping, Mappings};
 
@@ -33,23 +35,18 @@ const ROUND: usize = 240;
 /// gpumap runs on.
 const TICKS: u64 = 100;
 
-/// How calls are counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CountingOptions {
-    /// One launch out of so many is timed and looked at when it returns; 1: every
-    /// one.
-    pub every: u32,
-    /// The kind of probes; `None`: the cheapest that the kernel has.
-    pub mode: Option<Mode>,
-    /// Whether functions that programs call often are probed where that takes two
-    /// traps a call.
-    pub costly: bool,
-}
+/// How far two measurements of the time asleep may differ without a sleep between them.
+const DELAY: u64 = 500_000_000;
 
-impl Default for CountingOptions {
-    fn default() -> Self {
-        Self { every: 64, mode: None, costly: false }
-    }
+/// What `CLOCK_BOOTTIME` is ahead of `CLOCK_MONOTONIC`: it was suspended for so long. Delays
+/// between both looks are no sleep, and what is known stays: moments do not move.
+fn asleep(known: Option<u64>) -> u64 {
+    let look = |_| {
+        let monotonic = monotonic_ns();
+        boot_ns().saturating_sub(monotonic)
+    };
+    let now = (0..3).map(look).min().unwrap_or(0);
+    known.filter(|known| now.abs_diff(*known) < DELAY).unwrap_or(now)
 }
 
 /// A running count. What it loaded and attached is gone with it, however gpumap
@@ -65,6 +62,8 @@ pub struct Session {
     /// When counting began; and the processes (pid, start) that had no driver's library
     /// then, with when that was seen.
     since: u64,
+    /// How long the node was suspended.
+    asleep: u64,
     idle: BTreeMap<(u32, u64), u64>,
     /// What the kernel tells of mappings, if it does; and the processes in scope that
     /// it is about, where not all are.
@@ -72,6 +71,7 @@ pub struct Session {
     followed: BTreeSet<u32>,
     openings: Openings,
     waiting: Waiting,
+    cgroups: CgroupPaths,
     retries: Retries,
     /// The last turn, the process that was looked at last, records that were lost.
     turned: Instant,
@@ -91,7 +91,7 @@ impl Session {
     ///
     /// Why the kernel does not let it.
     pub fn start(scope: &ProcessScope, proc: &Path, options: CountingOptions) -> Result<Self, ActivityError> {
-        let mut kernel = Kernel::load(options.mode, options.every)?;
+        let mut kernel = Kernel::load(&options)?;
         kernel.programs.set_scope(scope, std::process::id())?;
         kernel.programs.attach_tracepoints()?;
         let only = (!scope.all && scope.cgroups.is_empty()).then(|| scope.pids.clone());
@@ -104,11 +104,13 @@ impl Session {
             proc: proc.to_owned(),
             every: options.every.max(1),
             since: boot_ns(),
+            asleep: asleep(None),
             idle: BTreeMap::new(),
             mappings: None,
             followed: BTreeSet::new(),
             openings: Openings::default(),
             waiting: Waiting::default(),
+            cgroups: CgroupPaths::default(),
             retries: Retries::default(),
             turned: now,
             last: 0,
@@ -122,6 +124,12 @@ impl Session {
         Ok(session)
     }
 
+    /// Resolves ids of cgroups to paths in this way, as soon as a process is seen in one:
+    /// readings have the paths also of processes and cgroups that are gone by then.
+    pub fn name_cgroups(&mut self, resolve: impl FnMut(u64) -> Option<Text> + 'static) {
+        self.cgroups.resolve_with(Box::new(resolve));
+    }
+
     /// What was counted until now. Processes that have ended are in one reading,
     /// and in none after it.
     ///
@@ -132,17 +140,25 @@ impl Session {
         self.follow();
         let kernel = &self.counting.kernel;
         let tables = Tables::read(kernel)?;
-        let mut lost = lost(&kernel.lost()?);
+        let mut lost = lost(&kernel.accounts()?);
         let untold = self.openings.all_lost();
-        lost.extend((untold != 0).then_some(LostRoom { map: CountTable::Mappings, count: untold }));
-        // In this order: what the clocks say does not come before what was read.
-        let (monotonic, boot) = (monotonic_ns(), boot_ns());
-        let clocks = Clocks { asleep: boot.saturating_sub(monotonic), ticks: TICKS };
+        lost.extend((untold != 0).then_some(LostRoom {
+            map: CountTable::Mappings,
+            count: untold,
+            uid: None,
+        }));
+        // What the clock says does not come before what was read.
+        let boot = boot_ns();
+        self.asleep = asleep(Some(self.asleep));
+        let clocks = Clocks { asleep: self.asleep, ticks: TICKS };
         let is_whole = |pid, start: u64, since: u64, call| {
             let idle = self.idle.get(&(pid, start)).is_some_and(|looked| *looked >= since);
             idle || self.openings.is_later((pid, start * (1_000_000_000 / TICKS)), since, call)
         };
-        let processes = tables.facts(&clocks, &self.counting.since(), is_whole);
+        let mut processes = tables.facts(&clocks, &self.counting.since(), is_whole);
+        for process in &mut processes {
+            process.cgroup = self.cgroups.path(process.cgroup_id).cloned();
+        }
         self.tell_missed(&processes);
         let (sampled_every, engine) = (self.every, self.counting.kernel.programs.mode().engine());
         let activity = Activity {
@@ -208,7 +224,9 @@ impl Session {
             lives.extend(Life::read(record));
             true
         });
-        let records = kernel.lost().ok().and_then(|lost| lost.get(RECORDS).copied()).unwrap_or(self.records);
+        let records = kernel.accounts().map_or(self.records, |accounts| {
+            accounts.iter().filter_map(|it| it.lost.get(RECORDS)).fold(0, |all, one| all.saturating_add(*one))
+        });
         // After the lives: a mapping of a process that has ended is among these.
         let (mappings, untold) = self.mapped();
         let mut mappings = mappings.into_iter().peekable();
@@ -277,6 +295,9 @@ impl Session {
     }
 
     fn live(&mut self, life: Life) {
+        if life.event != LifeEvent::Exit {
+            let _kept = self.cgroups.path(life.cgroup);
+        }
         let start = life.start / (1_000_000_000 / TICKS);
         self.followed.insert(life.pid);
         match life.event {

@@ -227,10 +227,14 @@ fn made(at: &OwnedFd, name: &CStr, path: &str, refused: u32) -> Result<OwnedFd, 
     }
 }
 
+/// What to do where another user made gpumap's directory first.
+const REMOVE: &str = "remove it as root (rmdir of a directory), and mount that file system with mode=700: anybody may \
+                      make it in one of mode 1777";
+
 /// Makes sure that a file belongs to gpumap's user and that others lack permissions.
 fn own(stat: &FileStat, path: &str, refused: u32) -> Result<(), ApplyError> {
     if stat.st_uid != geteuid().as_raw() {
-        let needs = if stat.st_uid == 0 { "run as root" } else { "" };
+        let needs = if stat.st_uid == 0 { "run as root" } else { REMOVE };
         return Err(ApplyError::Refused { why: format!("{path} belongs to uid {}", stat.st_uid), needs });
     }
     if stat.st_mode & refused != 0 {

@@ -43,11 +43,13 @@ pub struct Sharing {
 pub struct ActivityLimits {
     /// After how many hours without work a GPU that is held is a finding.
     pub idle_hours: u32,
+    /// After how many minutes in one call that waits for the GPU a process is a finding.
+    pub hang_minutes: u32,
 }
 
 impl Default for ActivityLimits {
     fn default() -> Self {
-        Self { idle_hours: 3 }
+        Self { idle_hours: 3, hang_minutes: 60 }
     }
 }
 

@@ -54,6 +54,9 @@ pub struct ActivityArgs {
         hide_short_help = true)]
     pub time_one_in: u32,
     /// Also count functions whose probes cost some 15 microseconds per call.
+    ///
+    /// Without it, gpumap leaves out functions that programs call often where a probe
+    /// makes each call take two traps, and lists them as not counted.
     #[arg(long, hide_short_help = true)]
     pub costly: bool,
     /// End after this time, such as 30s or 5m.

@@ -4,13 +4,28 @@ use super::files::saved;
 use super::invocation::{Failure, Invocation};
 use crate::cli::{DoctorArgs, Exit};
 use crate::model::{CheckState, EngineTask, ProblemCode};
-use crate::observation::{Setup, Trial};
+use crate::observation::{Problem, Setup, Trial};
 use crate::observe;
 use crate::watch::FactSource;
 use crate::{doctor, render};
 
-/// Runs the command.
+/// Runs the command. With `--redact` a failure does not name what the caller typed.
 pub(super) fn run(invocation: &mut Invocation<'_>, args: &DoctorArgs) -> Result<Exit, Failure> {
+    match examine(invocation, args) {
+        Err(Failure::Problem(problem)) if args.redact => Err(Failure::Problem(Box::new(redacted(*problem)))),
+        answer => answer,
+    }
+}
+
+/// Names of options stay, and reasons without a path.
+fn redacted(problem: Problem) -> Problem {
+    let option = problem.what.split([' ', '=']).next().filter(|word| word.starts_with("--"));
+    let what = option.unwrap_or(doctor::REDACTED).to_owned();
+    let why = if problem.why.contains('/') { doctor::REDACTED.to_owned() } else { problem.why };
+    Problem { what, why, ..problem }
+}
+
+fn examine(invocation: &mut Invocation<'_>, args: &DoctorArgs) -> Result<Exit, Failure> {
     let (mut observation, mut setup) = match saved::from_option(invocation)? {
         Some(mut observation) => {
             let setup = observation.setup.take().ok_or_else(|| {

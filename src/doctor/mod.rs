@@ -20,7 +20,7 @@ use crate::observation::{Observation, Setup};
 use crate::report::{DoctorCheck, Payload};
 
 pub use kind::CheckKind;
-pub use redact::redact;
+pub use redact::{REDACTED, redact};
 
 use kind::NodeFacts;
 

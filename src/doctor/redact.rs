@@ -2,8 +2,8 @@
 
 use crate::observation::{Answer, Observation, Problem, Setup};
 
-/// What stands for something that was taken out.
-const REDACTED: &str = "(redacted)";
+/// What stands in the place of what a site chose.
+pub const REDACTED: &str = "(redacted)";
 /// Directories of distributions, drivers and Slurm's packages: what is below them was
 /// named by nobody of the site.
 const PUBLIC: [&str; 13] = [

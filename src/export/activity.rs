@@ -4,8 +4,8 @@
 //! of a process go with it, so that sums of an owner may fall.
 
 use super::catalogue::{
-    ACTIVITY_COPIED, ACTIVITY_IDLE, ACTIVITY_LAUNCHES, ACTIVITY_LOST, ACTIVITY_MEMORY, ACTIVITY_PROCESSES,
-    ACTIVITY_READ, ACTIVITY_WAITING,
+    ACTIVITY_CALL, ACTIVITY_COPIED, ACTIVITY_IDLE, ACTIVITY_LAUNCHES, ACTIVITY_LOST, ACTIVITY_MEMORY,
+    ACTIVITY_PARTIAL, ACTIVITY_PROCESSES, ACTIVITY_READ, ACTIVITY_WAITING,
 };
 use super::look::seconds;
 use super::metric::{Family, Metric, count};
@@ -34,6 +34,8 @@ pub(super) fn families(activity: Option<&Activity>, names: &OwnerNames<'_>) -> V
         each(ACTIVITY_WAITING, |owner| {
             owner.per_second.map(|rates| rates.wait_seconds + rates.copy_wait_seconds)
         }),
+        each(ACTIVITY_CALL, |owner| Some(owner.waiting_seconds.unwrap_or(0.0))),
+        each(ACTIVITY_PARTIAL, |owner| (!owner.lost.is_empty()).then_some(1.0)),
         each(ACTIVITY_MEMORY, |owner| Some(count(owner.memory.now_bytes))),
     ]
 }

@@ -80,6 +80,10 @@ metrics! {
         "Bytes that an owner had copied in any direction, per second of the last interval";
     ACTIVITY_WAITING = Gauge "gpumap_activity_waiting_threads" ["kind", "jobid", "name"]
         "Threads of an owner that waited for a GPU, on average over the last interval";
+    ACTIVITY_CALL = Gauge "gpumap_activity_longest_wait_seconds" ["kind", "jobid", "name"]
+        "How long the longest call lasts that a thread of an owner waits in for a GPU now; 0 if none does";
+    ACTIVITY_PARTIAL = Gauge "gpumap_activity_incomplete" ["kind", "jobid", "name"]
+        "1 for an owner of whose calls some found no room in a table of the kernel: its other metrics are the least";
     ACTIVITY_MEMORY = Gauge "gpumap_activity_memory_bytes" ["kind", "jobid", "name"]
         "Device memory that the processes of an owner have allocated, as they asked for it";
     VGPU_PROCESSES = Gauge "gpumap_vgpu_processes" ["limit", "in_force", "kind", "jobid", "name"]

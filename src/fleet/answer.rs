@@ -107,6 +107,12 @@ pub(super) struct Newest<T> {
     pub(super) taken_at: Timestamp,
     /// Tells documents of the same time apart.
     pub(super) digest: u64,
+    /// Under which name it came.
+    pub(super) claim: Claim,
+    /// Whether it is of a time to come.
+    pub(super) is_future: bool,
+    /// Tells the files and labels apart that documents came in.
+    pub(super) source: u64,
     /// What was seen.
     pub(super) what: T,
     /// What was not.
@@ -114,11 +120,27 @@ pub(super) struct Newest<T> {
 }
 
 impl<T> Newest<T> {
-    /// Whether this replaces another of the same node: the newer one does. Of two of
-    /// the same time the choice does not depend on which came first.
+    /// Whether this replaces another of the same node: what came under the node's own name
+    /// does, else the newer one. A date of a time to come wins over nothing. Of two of the
+    /// same time the choice does not depend on which came first.
     pub(super) fn replaces(&self, other: &Self) -> bool {
-        (self.taken_at, self.digest) > (other.taken_at, other.digest)
+        let rank = |one: &Self| (one.claim, !one.is_future, one.taken_at, one.digest);
+        rank(self) > rank(other)
     }
+
+    /// Whether two files or labels hold answers of one node, which do not both have its name.
+    pub(super) fn disputes(&self, other: &Self) -> bool {
+        self.source != other.source && (self.claim, other.claim) != (Claim::Own, Claim::Own)
+    }
+}
+
+/// Under which name a document came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Claim {
+    /// None, or another one than that of the node in it.
+    Other,
+    /// That of the node.
+    Own,
 }
 
 /// A digest of the ends of a document.

@@ -4,10 +4,13 @@
 //! are named after nodes. The host in an answer is the node's own word: a node that is not
 //! honest, or a copied one, names another. An answer under the name of one known node that
 //! says that it is another one is reported, and does not replace what came under the right
-//! name. A name that no node has is an alias, or the name of a file.
+//! name. A name that no node has is an alias, or the name of a file: what came under it counts
+//! where nothing came under the node's own name. Where several files or labels hold answers of
+//! one node, that is a problem.
 
 use std::collections::BTreeSet;
 
+use super::answer::Claim;
 use super::gather::{GatheredNode, Gatherer, newest};
 use super::node_name::short;
 use super::words::Word;
@@ -39,16 +42,49 @@ pub(super) fn settle(gatherer: &mut Gatherer, expected: Option<&[String]>) -> Ve
         }
     }
     told.sort();
-    problems(&told)
+    let mut all = problems(&told);
+    all.extend(disputes(gatherer));
+    all
+}
+
+/// Nodes of which several files or labels hold answers.
+fn disputes(gatherer: &Gatherer) -> Vec<Problem> {
+    let needs = "look at the nodes that these files are of; keep one file for each node, named after it";
+    let mut disputed = gatherer.nodes.iter().filter(|(_, node)| node.is_disputed);
+    let problem = |(host, node): (&String, &GatheredNode)| {
+        let state = node.state.as_ref().map(|part| part.claim);
+        let is_own = state.or(node.audit.as_ref().map(|part| part.claim)) == Some(Claim::Own);
+        let counts = if is_own { "what came under its own name counts" } else { "the newest counts" };
+        Problem {
+            code: ProblemCode::BadDocument,
+            what: host.clone(),
+            why: format!("several files or labels say that they are this node: {counts}"),
+            needs: needs.to_owned(),
+        }
+    };
+    let mut all: Vec<Problem> = disputed.by_ref().take(TOLD).map(problem).collect();
+    match disputed.count() {
+        0 => {}
+        more => all.push(Problem {
+            code: ProblemCode::BadDocument,
+            what: format!("{more} more"),
+            why: "nodes are in several files or labels, too".to_owned(),
+            needs: String::new(),
+        }),
+    }
+    all
 }
 
 fn add(node: &mut GatheredNode, answers: GatheredNode) {
     node.is_repeated |= answers.is_repeated;
+    node.is_disputed |= answers.is_disputed;
     if let Some(part) = answers.state {
-        node.is_repeated |= newest(&mut node.state, part);
+        let repeated = newest(&mut node.state, part);
+        node.repeats(repeated);
     }
     if let Some(part) = answers.audit {
-        node.is_repeated |= newest(&mut node.audit, part);
+        let repeated = newest(&mut node.audit, part);
+        node.repeats(repeated);
     }
 }
 

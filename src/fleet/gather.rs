@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::error::Category;
 
-use super::answer::{Audited, Gaps, Newest, State, digest};
+use super::answer::{Audited, Claim, Gaps, Newest, State, digest};
 use super::compact::compact;
 use super::detail::Room;
 use super::document::{self, Answer};
@@ -25,6 +25,8 @@ use crate::report;
 const NAME: usize = 64;
 /// Documents that cannot be used and are reported one by one.
 const TOLD: usize = 200;
+/// How far the clock of a node may be ahead.
+const AHEAD: SignedDuration = SignedDuration::from_mins(1);
 /// Nodes of one report.
 const NODES: usize = 1 << 17;
 /// Bytes of all that is kept of documents: different words, grants, rows of jobs and of
@@ -42,6 +44,10 @@ pub struct Gatherer {
     pub(super) tables: Tables,
     pub(super) nodes: BTreeMap<String, GatheredNode>,
     pub(super) documents: usize,
+    /// Now: documents of a later time are named. `None`: no time is too late.
+    now: Option<Timestamp>,
+    /// The file and label of the document that is read.
+    source: u64,
     /// The bytes that their rows take.
     rows: usize,
     /// For decoding observations.
@@ -61,6 +67,8 @@ pub(super) struct GatheredNode {
     pub(super) audit: Option<Newest<Audited>>,
     /// Whether there are several documents of one kind.
     pub(super) is_repeated: bool,
+    /// Whether they came in several files or labels that do not all have its name.
+    pub(super) is_disputed: bool,
     /// Answers that came under another name, by that name.
     pub(super) foreign: BTreeMap<Word, GatheredNode>,
 }
@@ -76,11 +84,30 @@ pub(super) struct Head<'a> {
     pub(super) digest: u64,
     /// The name under which it came, if that is another one.
     pub(super) other_name: Option<&'a str>,
+    claim: Claim,
+    is_future: bool,
+    source: u64,
+}
+
+impl GatheredNode {
+    /// What [`newest`] says of one more document.
+    pub(super) fn repeats(&mut self, repeated: Option<bool>) {
+        self.is_repeated |= repeated.is_some();
+        self.is_disputed |= repeated == Some(true);
+    }
 }
 
 impl Head<'_> {
     fn part<T>(&self, what: T, gaps: Gaps) -> Newest<T> {
-        Newest { taken_at: self.taken_at, digest: self.digest, what, gaps }
+        Newest {
+            taken_at: self.taken_at,
+            digest: self.digest,
+            claim: self.claim,
+            is_future: self.is_future,
+            source: self.source,
+            what,
+            gaps,
+        }
     }
 }
 
@@ -88,6 +115,12 @@ impl Gatherer {
     /// One that also keeps what [`super::page`] says of single nodes.
     pub fn for_page() -> Self {
         Self { room: Some(Room::default()), ..Self::default() }
+    }
+
+    /// The same at this time: documents of a later one are problems, and replace no other.
+    #[must_use]
+    pub fn at(self, now: Timestamp) -> Self {
+        Self { now: Some(now), ..self }
     }
 
     /// Sets the time limit for decoding observations.
@@ -231,7 +264,8 @@ impl Gatherer {
         let new = size(&what);
         let node = self.node(head);
         let before = node.state.as_ref().map_or((0, 0), |part| size(&part.what));
-        node.is_repeated |= newest(&mut node.state, head.part(what, gaps));
+        let repeated = newest(&mut node.state, head.part(what, gaps));
+        node.repeats(repeated);
         let now = node.state.as_ref().map_or((0, 0), |part| size(&part.what));
         self.rows = self.rows + now.1 - before.1;
         if let Some(room) = &mut self.room {
@@ -244,7 +278,8 @@ impl Gatherer {
         let new = size(&what);
         let node = self.node(head);
         let before = node.audit.as_ref().map_or((0, 0), |part| size(&part.what));
-        node.is_repeated |= newest(&mut node.audit, head.part(what, gaps));
+        let repeated = newest(&mut node.audit, head.part(what, gaps));
+        node.repeats(repeated);
         let now = node.audit.as_ref().map_or((0, 0), |part| size(&part.what));
         self.rows = self.rows + now.1 - before.1;
         if let Some(room) = &mut self.room {
@@ -263,7 +298,7 @@ impl Gatherer {
 
     /// The node that a document is of, which came under the name of `from`.
     fn head<'a>(
-        &self,
+        &mut self,
         name: &'a str,
         taken_at: &str,
         bytes: &[u8],
@@ -276,25 +311,33 @@ impl Gatherer {
         if self.nodes.len() >= NODES && !self.nodes.contains_key(name) {
             return Err(Refusal::why(format!("there are more than {NODES} nodes")));
         }
-        let taken_at = taken_at.parse();
+        let taken_at: Result<Timestamp, _> = taken_at.parse();
         let taken_at = taken_at.map_err(|_| Refusal::why("it does not say when it was made"))?;
         let other_name = from.filter(|from| !node_name::is_same(from, name));
-        Ok(Head { name, taken_at, digest: digest(bytes), other_name })
+        let is_own = from.is_some() && other_name.is_none();
+        let claim = if is_own { Claim::Own } else { Claim::Other };
+        let is_future = self.now.is_some_and(|now| taken_at > now.saturating_add(AHEAD).unwrap_or(now));
+        if is_future {
+            let why = format!("dated {taken_at}, in the future: it counts only where nothing else is known");
+            self.tell(name, why);
+        }
+        Ok(Head { name, taken_at, digest: digest(bytes), other_name, claim, is_future, source: self.source })
     }
 }
 
-/// Keeps the newer one; whether there was one already.
-pub(super) fn newest<T>(slot: &mut Option<Newest<T>>, part: Newest<T>) -> bool {
+/// Keeps the one that counts. `None`: there was none before; else whether that is disputed.
+pub(super) fn newest<T>(slot: &mut Option<Newest<T>>, part: Newest<T>) -> Option<bool> {
     match slot {
         Some(former) => {
+            let is_disputed = part.disputes(former);
             if part.replaces(former) {
                 *former = part;
             }
-            true
+            Some(is_disputed)
         }
         None => {
             *slot = Some(part);
-            false
+            None
         }
     }
 }
@@ -351,6 +394,8 @@ impl Intake<'_> {
             Some(label) => node_name::of_label(label),
             None => node_name::of_file(self.name),
         };
+        self.gatherer.source =
+            digest(format!("{}\0{}", self.name, place.label.unwrap_or_default()).as_bytes());
         let host = self.gatherer.read(bytes, name)?;
         self.answered(place, host);
         Ok(())

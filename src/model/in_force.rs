@@ -52,6 +52,8 @@ words! {
         OrderUnknown,
         /// GPU_CORE_UTILIZATION_POLICY switches SM limits off.
         PolicyDisabled,
+        /// The build looks at the SM limit of the process's first device alone.
+        FirstDeviceAlone,
         /// The region switches SM limits off.
         SwitchedOff,
         /// Some builds do not go by the region's SM switch as it is now, and what this

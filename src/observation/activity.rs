@@ -78,6 +78,11 @@ pub struct LostRoom {
     /// How many times there was none. Of `blocks`: allocations that are counted
     /// as such, and whose bytes are not.
     pub count: u64,
+    /// The user whose calls these were: who answers for the process, which is who made the
+    /// outermost user namespace that it is in. `None`: nobody in particular, or users beyond
+    /// the number that is counted apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
 }
 
 /// A library whose calls are counted.
@@ -124,16 +129,28 @@ pub struct ProcessActivity {
     pub start_time: u64,
     /// Its cgroup2 id when it made its first call.
     pub cgroup_id: u64,
+    /// The path of that cgroup below the root, also where it is gone; `None` where it was
+    /// gone before it could be looked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroup: Option<Text>,
     /// Its command name when it made its first call.
     pub comm: Text,
     /// Its effective uid when it made its first call.
     pub uid: u32,
     /// When its first call was seen.
     pub first_ns: u64,
+    /// The user who answers for it, as in [`LostRoom::uid`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<u32>,
     /// Some of its calls may have been made before counting began: its contexts
     /// are not known until it names them, and what it allocated before is not
-    /// counted. The sums are those since [`Self::since_ns`].
+    /// counted. The sums are those since [`Self::since_ns`]. Or something of it found no
+    /// room: see [`Self::lost`].
     pub partial: bool,
+    /// The tables that had no room for something of it. Its numbers are the least that it
+    /// did.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<CountTable>,
     /// Since when its calls are counted: its start, or the moment at which its
     /// library was attached to.
     pub since_ns: u64,
@@ -161,6 +178,28 @@ pub struct ProcessActivity {
     /// first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub intercepted: Vec<InterceptedCalls>,
+    /// Its calls that have not returned, the oldest first. Launches that are not timed are
+    /// not among them. No sum has anything of these yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<CallUnderWay>,
+}
+
+/// A call that a thread is in.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CallUnderWay {
+    /// The thread, as the kernel counts (in the first pid namespace).
+    pub tid: u32,
+    /// The function.
+    pub function: String,
+    /// When the call began.
+    pub since_ns: u64,
+    /// Whether the thread waits for the GPU in it. Else it hands work to it, allocates or
+    /// asks.
+    pub waits: bool,
+    /// Whose function it is.
+    pub api: GpuApi,
+    /// The context that it is about, as in [`ContextSums::context`]; 0: not known.
+    pub context: u64,
 }
 
 /// Calls of one function that went through a library before the driver.

@@ -28,8 +28,9 @@ use serde::{Deserialize, Serialize};
 use crate::model::{DeviceType, MapType, ProblemCode};
 
 pub use activity::{
-    Activity, ActivityLibrary, ContextSums, CopiedBytes, DURATION_CLASSES, ErrorCount, FIRST_DURATION_BITS,
-    GpuApi, InterceptedCalls, LostRoom, NamedDevice, ProcessActivity, StreamSums, Uncovered,
+    Activity, ActivityLibrary, CallUnderWay, ContextSums, CopiedBytes, DURATION_CLASSES, ErrorCount,
+    FIRST_DURATION_BITS, GpuApi, InterceptedCalls, LostRoom, NamedDevice, ProcessActivity, StreamSums,
+    Uncovered,
 };
 pub use activity_reading::ActivityReading;
 pub use answer::Answer;

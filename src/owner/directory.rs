@@ -34,6 +34,8 @@ impl Directory {
         observation.processes.iter().for_each(|process| collect(process, &trusted, &mut claims));
         let paths = observation.cgroups.iter().map(|cgroup| &cgroup.path);
         let paths = paths.chain(observation.processes.iter().map(|process| &process.cgroup));
+        let counted = observation.activity.iter().flat_map(|reading| &reading.sums.processes);
+        let paths = paths.chain(counted.filter_map(|process| process.cgroup.as_ref()));
         let mut owners = HashMap::new();
         for path in paths {
             if !owners.contains_key(path) {

@@ -5,6 +5,8 @@
 //! which is attached through two overlays counts each call twice. The files beneath tell
 //! who shares probes.
 
+use nix::errno::Errno;
+
 use super::look::Mapped;
 use crate::sys::file_handle;
 use crate::sys::regular_file::RegularFile;
@@ -30,13 +32,23 @@ impl Beneath {
     /// The file that an overlay of this device shows as `file`, which a process has mapped
     /// as `mapped`. `None` where neither tells it: before Linux 6.6 for a file that no
     /// process has mapped, and above file systems without handles.
-    pub(super) fn of(file: &RegularFile, overlay: (u32, u32), mapped: Option<Mapped>) -> Option<Self> {
-        let beneath = mapped.filter(|mapped| mapped.device != overlay);
-        let number = match beneath {
+    ///
+    /// # Errors
+    ///
+    /// Why the kernel does not tell, although it could.
+    pub(super) fn of(
+        file: &RegularFile,
+        overlay: (u32, u32),
+        mapped: Option<Mapped>,
+    ) -> Result<Option<Self>, String> {
+        let number = match mapped.filter(|mapped| mapped.device != overlay) {
             Some(mapped) => Number::Inode(mapped.device, mapped.inode),
-            // Without a handle it is not known who shares probes, and nothing is shared.
-            None => Number::Handle(file_handle::of(file).ok()?),
+            None => match file_handle::of(file) {
+                Ok(handle) => Number::Handle(handle),
+                Err(Errno::EOPNOTSUPP | Errno::EINVAL | Errno::ENOSYS) => return Ok(None),
+                Err(errno) => return Err(format!("the file beneath it is not known ({})", errno.desc())),
+            },
         };
-        Some(Self { number, changed: file.stat().changed })
+        Ok(Some(Self { number, changed: file.stat().changed }))
     }
 }

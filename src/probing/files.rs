@@ -329,9 +329,10 @@ impl<P: Clone + Debug> Files<P> {
         if asker.apart || !is_roots(wanted.file.stat(), &file_system) {
             return Ok(FileState::Apart(places));
         }
-        let is_overlay = !file_system.numbered;
-        let beneath =
-            is_overlay.then(|| Beneath::of(wanted.file, file_system.device, wanted.mapped)).flatten();
+        let beneath = match file_system.numbered {
+            true => None,
+            false => Beneath::of(wanted.file, file_system.device, wanted.mapped)?,
+        };
         self.attach_shared(prober, &places, &target, asker.uid, beneath)
     }
 }

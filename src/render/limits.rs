@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use bytesize::ByteSize;
 
 use super::table::{self, Last};
-use super::{Style, gpu_names, names, process, sanitize};
+use super::{Style, gpu_names, names, process, sanitize, vgpu_bytes};
 use crate::model::{InForce, LimitCode, MeantBy};
 use crate::report::{Gpu, LimitVerdict, Payload, Process, Vgpu, VgpuDevice};
 
@@ -84,7 +84,7 @@ fn rows(process: &Process, inventory: &[Gpu]) -> Vec<Vec<String>> {
             gpu(device, inventory),
             limit(device.memory_meant, device.sm_meant),
             limit(device.memory_limit, device.sm_limit),
-            device.memory_used.map_or_else(|| "?".to_owned(), |bytes| short(ByteSize(bytes).to_string())),
+            device.memory_used.map_or_else(|| "?".to_owned(), |bytes| short(vgpu_bytes::counted(bytes))),
             word(&device.memory),
             word(&device.sm),
         ]

@@ -116,7 +116,8 @@ fn activity(row: &MatrixRow) -> [String; 4] {
         launches,
         amounts::bytes(activity.copied_bytes),
         amounts::bytes(activity.memory_bytes),
-        activity.idle_seconds.map_or_else(|| "-".to_owned(), amounts::idle),
+        amounts::idle_or_waiting(activity.waiting_seconds, activity.idle_seconds)
+            .unwrap_or_else(|| "-".to_owned()),
     ]
 }
 

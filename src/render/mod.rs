@@ -46,12 +46,13 @@ mod summary;
 mod table;
 mod top;
 mod vgpu;
+mod vgpu_bytes;
 mod watch;
 mod watch_move;
 mod watch_policy;
 mod wrap;
 
-pub use activity::write as activity;
+pub use activity::{Told, write as activity, write_next as next_activity};
 pub use audit::write as audit;
 pub use cell::glyphs;
 pub use cgroup::write as cgroups;

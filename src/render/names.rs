@@ -37,12 +37,16 @@ pub(super) fn list(names: &[String]) -> String {
     parts.collect::<Vec<_>>().join(" ")
 }
 
-/// Stem and number of a name that has both; an address or a MIG instance has
+/// Stem and number of a name that has both; an address, a UUID or a MIG instance has
 /// none.
 fn split(name: &str) -> Option<(&str, u32)> {
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
-    let number = name.get(stem.len()..)?.parse().ok()?;
-    let is_name = !stem.is_empty() && !stem.ends_with([':', '.', '-', '/']);
+    let digits = name.get(stem.len()..)?;
+    let number: u32 = digits.parse().ok()?;
+    // A UUID ends in any digits, and zeros before a number are part of the name.
+    let is_uuid = stem.contains('-') && stem.contains(|c: char| c.is_ascii_digit());
+    let is_name =
+        !stem.is_empty() && !stem.ends_with([':', '.', '-', '/']) && !is_uuid && number.to_string() == digits;
     is_name.then_some((stem, number))
 }
 
@@ -68,6 +72,8 @@ mod tests {
         assert_eq!(list(&names("nvidia0 renderD128 nvidia1")), "nvidia0 renderD128 nvidia1");
         assert_eq!(list(&names("nvidia0/1/0 nvidia0/1/1")), "nvidia0/1/0 nvidia0/1/1");
         assert_eq!(set(names("0000:1b:00.0 195:7")), "0000:1b:00.0 195:7");
+        let uuids = "GPU-1d9a4c60-7b52-4e0f-a3c8-5f21c0de0000 GPU-1d9a4c60-7b52-4e0f-a3c8-5f21c0de0001";
+        assert_eq!((set(names(uuids)).as_str(), list(&names(uuids)).as_str()), (uuids, uuids));
         assert_eq!((set(Vec::new()), list(&[])), (String::new(), String::new()));
     }
 }

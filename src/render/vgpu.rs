@@ -4,6 +4,8 @@ use std::io::{self, Write};
 
 use bytesize::ByteSize;
 
+use super::vgpu_bytes;
+
 use super::table::{self, Last};
 use super::{Style, sanitize};
 use crate::report::{Payload, Region, RegionDevice, RegionProcess};
@@ -72,7 +74,7 @@ fn rows(process: &RegionProcess) -> Vec<Vec<String>> {
     let line = |device: &RegionDevice| {
         let (number, memory, sm) = match process.devices.is_empty() {
             true => ("-".to_owned(), "-".to_owned(), "-".to_owned()),
-            false => (device.device.to_string(), ByteSize(device.total).to_string(), percent(device)),
+            false => (device.device.to_string(), vgpu_bytes::counted(device.total), percent(device)),
         };
         let pids =
             [process.pid, process.hostpid].map(|pid| if pid == 0 { "-".to_owned() } else { pid.to_string() });

@@ -151,6 +151,9 @@ pub struct MatrixActivity {
     pub memory_bytes: u64,
     /// How many seconds before the reading its last call was.
     pub idle_seconds: Option<f64>,
+    /// How many seconds the longest call lasts that a thread waits in for a GPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_seconds: Option<f64>,
     /// Launches per second since the reading before; left out where there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub launches_per_second: Option<f64>,

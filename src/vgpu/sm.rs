@@ -35,6 +35,9 @@ pub(super) fn judge(
     if let Some(off) = host_pid(case, registered).or_else(|| switch(case, registered)) {
         return off;
     }
+    if let Some(alone) = first_alone(registered, device) {
+        return alone;
+    }
     if !registered.place.is_counted() {
         let why = "its entry in the region was moved: which utilization the library compares is not known";
         return verdict(Unknown, LimitCode::MovedEntry, why);
@@ -52,6 +55,26 @@ pub(super) fn judge(
             verdict(Partly, LimitCode::LimitHigher, why)
         }
         _ => verdict(Yes, LimitCode::Held, format!("it is held to {limit} %")),
+    }
+}
+
+/// Before HAMi-core's commit 15ea423 (6 April 2026), and in SoftMig, launches on every device
+/// are held back by the limit and the utilization of device 0 alone.
+fn first_alone(registered: &Registered<'_>, device: usize) -> Option<LimitVerdict> {
+    if device == 0 {
+        return None;
+    }
+    match registered.region.layout {
+        RegionLayout::V0a | RegionLayout::V0b | RegionLayout::V1_1 | RegionLayout::Softmig1_1 => {
+            let why = "this build looks at the limit and the utilization of its device 0 alone";
+            Some(verdict(No, LimitCode::FirstDeviceAlone, why))
+        }
+        RegionLayout::V1_1Post => {
+            let why = "builds before 6 April 2026 look at the limit and the utilization of device 0 alone, \
+                       and whether this is one of them does not show";
+            Some(verdict(Unknown, LimitCode::FirstDeviceAlone, why))
+        }
+        _ => None,
     }
 }
 

@@ -54,7 +54,11 @@ fn answer(node: &Value, args: &[&str]) -> Vec<u8> {
 }
 
 fn packed(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    packed_by(bytes, Compression::fast())
+}
+
+fn packed_by(bytes: &[u8], level: Compression) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), level);
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()
 }
@@ -287,7 +291,7 @@ fn saved_nodes_are_weighed() {
     for (bytes, why) in
         [(rows.as_bytes(), "more parts than an observation"), (&vec![b' '; 64 << 20], "400 times its size")]
     {
-        fs::write(&path, packed(bytes)).unwrap();
+        fs::write(&path, packed_by(bytes, Compression::best())).unwrap();
         let output = gpumap(&["--from", path.to_str().unwrap(), "node"], b"");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code() == Some(2) && said.contains(why), "{said}");
@@ -399,6 +403,53 @@ fn impostors() {
     assert_eq!(output.status.code(), Some(3), "{out}{err}");
     assert!(err.contains("gpu00001: what came under this name says that it is gpu00002"), "{err}");
     assert!(out.contains("gpu[00001-00002]") && !out.contains("6.66"), "{out}");
+}
+
+/// Make sure that a node that only says that it is another one replaces nothing of that
+/// node's, however new its answer is; that several files of one node are a problem; and that
+/// a date in the future is told and wins over nothing.
+#[test]
+fn liars() {
+    let dir = dir("liars");
+    let truth = compact(2, 2, "2026-11-23T01:00:00Z");
+    let lie = compact(2, 2, "2026-11-23T02:00:00Z").replace("6.18.44", "6.66");
+    fs::write(dir.join("gpu00001.json"), compact(1, 2, "2026-11-23T01:00:00Z")).unwrap();
+    fs::write(dir.join("gpu00002.json"), &truth).unwrap();
+    fs::write(dir.join("taken-over.json"), &lie).unwrap();
+    let of = |dir: &Path| {
+        let output = gpumap(&["fleet", dir.to_str().unwrap()], b"");
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let (code, out, err) = of(&dir);
+    assert_eq!(code, Some(3), "{out}{err}");
+    assert!(err.contains("gpu00002: several files or labels say that they are this node"), "{err}");
+    assert!(err.contains("what came under its own name counts") && !out.contains("6.66"), "{out}{err}");
+
+    // Neither has the node's name.
+    fs::rename(dir.join("gpu00002.json"), dir.join("monday.json")).unwrap();
+    let (code, out, err) = of(&dir);
+    assert!(code == Some(3) && err.contains("the newest counts") && out.contains("6.66"), "{out}{err}");
+
+    let late = compact(2, 2, "2999-01-01T00:00:00Z").replace("6.18.44", "6.77");
+    fs::remove_file(dir.join("taken-over.json")).unwrap();
+    fs::remove_file(dir.join("monday.json")).unwrap();
+    fs::write(dir.join("gpu00002.json"), format!("{truth}{late}")).unwrap();
+    let (code, out, err) = of(&dir);
+    assert!(code == Some(3) && err.contains("in the future"), "{out}{err}");
+    assert!(!out.contains("6.77"), "{out}");
+}
+
+/// Make sure that what is passed over in a directory is named.
+#[test]
+fn passed_over() {
+    let dir = dir("passed-over");
+    fs::write(dir.join("gpu00002.json"), compact(2, 2, "2026-11-23T01:00:00Z")).unwrap();
+    std::os::unix::fs::symlink("gpu00002.json", dir.join("gpu00003.json")).unwrap();
+    nix::unistd::mkfifo(&dir.join("gpu00004.json"), nix::sys::stat::Mode::S_IRUSR).unwrap();
+    let output = gpumap(&["fleet", dir.to_str().unwrap()], b"");
+    let err = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{err}");
+    assert!(err.contains("gpu00003.json: a symbolic link") && err.contains("gpu00004.json: a FIFO"), "{err}");
 }
 
 /// Runs `fleet -` of this gpumap with so much address space, and gives it `count`

@@ -227,7 +227,9 @@ fn every_observed_process() {
         let of_devices = devices.map(|(device, truth)| {
             ("memory", &answer.devices[device.parse::<usize>().unwrap()].memory, truth.as_str().unwrap())
         });
-        let of_all = [("memory", &answer.memory, cells[8]), ("sm", &answer.sm, cells[9])];
+        // What held of SM was seen on the first device: older builds limit no other.
+        let sm = answer.devices.first().map_or(&answer.sm, |device| &device.sm);
+        let of_all = [("memory", &answer.memory, cells[8]), ("sm", sm, cells[9])];
         for (what, verdict, truth) in of_all.into_iter().chain(of_devices) {
             let unseen = UNSEEN.iter().find(|one| (one.0, one.1, one.2) == (name, process, what));
             let is_right = match unseen {
@@ -662,7 +664,7 @@ fn override_files() {
     };
     let told = |answer: &Vgpu| {
         let device = &answer.devices[0];
-        (answer.meant_by, device.memory_meant, device.sm_meant, answer.memory.code, answer.sm.code)
+        (answer.meant_by, device.memory_meant, device.sm_meant, answer.memory.code, device.sm.code)
     };
     let (held, higher) = (LimitCode::Held, LimitCode::LimitHigher);
     let file = MeantBy::OverrideFile;
@@ -833,4 +835,24 @@ fn forged_uuids() {
         }
     }
     assert!(denied > 0);
+}
+
+/// Make sure that no SM limit is told as in force on further devices of builds that look at
+/// the first one alone, and that it may be on those of newer ones.
+#[test]
+fn further_devices() {
+    let mut seen = [0; 3];
+    let table = fs::read_to_string(fixtures().join("outside/observed.tsv")).unwrap();
+    for line in table.lines().skip(1).filter(|line| line.contains("\trunning\t")) {
+        let cells: Vec<&str> = line.split('\t').collect();
+        let answer = judged(&observation(&truth(cells[0])), cells[4].parse().unwrap(), Some(80 << 30));
+        for device in answer.devices.iter().skip(1) {
+            let in_force = device.sm.in_force == InForce::Yes;
+            let build =
+                if cells[0].starts_with("v1.2") { 2 } else { usize::from(cells[0].starts_with("v1.1post")) };
+            assert!(build == 2 || !in_force, "{line}: {device:?}");
+            seen[build] += usize::from(in_force || device.sm.code == LimitCode::FirstDeviceAlone);
+        }
+    }
+    assert!(seen.iter().all(|count| *count > 0), "{seen:?}");
 }

@@ -95,6 +95,7 @@ pub(super) const ROWS: &[Row] = &[
     (&["cuCtxSynchronize_v2"], None, Cookie::new(WaitContext).extra(0)),
     (&["cuEventRecord", "cuEventRecordWithFlags"], PTSZ, Cookie::new(RecordEvent).pointer(0).stream(1)),
     (&["cuStreamWaitEvent"], PTSZ, Cookie::new(StreamWaits).stream(0).pointer(1)),
+    (&["cuEventDestroy_v2"], None, Cookie::new(DestroyEvent).pointer(0)),
     (&["cuStreamCreate", "cuStreamCreateWithPriority"], None, Cookie::new(CreateStream).pointer(0)),
     (&["cuStreamDestroy_v2"], None, Cookie::new(DestroyStream).stream(0)),
     // Contexts and devices.
@@ -121,5 +122,6 @@ pub(super) const ROWS: &[Row] = &[
         Cookie::new(Instantiate).pointer(0).extra(1),
     ),
     (&["cuGraphInstantiateWithParams"], PTSZ, Cookie::new(Instantiate).pointer(0).extra(1)),
+    (&["cuGraphDestroy", "cuGraphExecDestroy"], None, Cookie::new(DestroyGraph).pointer(0)),
     (&["cuGraphExecUpdate", "cuGraphExecUpdate_v2"], None, Cookie::new(UpdateGraph).pointer(0).extra(1)),
 ];

@@ -75,6 +75,7 @@ pub(super) const ROWS: &[Row] = &[
     (&["hipEventRecord"], SPT, Cookie::new(RecordEvent).pointer(0).stream(1).hip()),
     (&["hipEventRecordWithFlags"], None, Cookie::new(RecordEvent).pointer(0).stream(1).hip()),
     (&["hipStreamWaitEvent"], SPT, Cookie::new(StreamWaits).stream(0).pointer(1).hip()),
+    (&["hipEventDestroy"], None, Cookie::new(DestroyEvent).pointer(0).hip()),
     (&["hipStreamCreate", "hipStreamCreateWithFlags", "hipStreamCreateWithPriority"], None, STREAM),
     (&["hipStreamDestroy"], None, Cookie::new(DestroyStream).stream(0).hip()),
     // Devices.
@@ -85,5 +86,6 @@ pub(super) const ROWS: &[Row] = &[
     (&["hipStreamBeginCapture"], SPT, Cookie::new(BeginCapture).stream(0).hip()),
     (&["hipStreamEndCapture"], SPT, Cookie::new(EndCapture).stream(0).pointer(1).hip()),
     (&["hipGraphInstantiate", "hipGraphInstantiateWithFlags", "hipGraphInstantiateWithParams"], None, GRAPH),
+    (&["hipGraphDestroy", "hipGraphExecDestroy"], None, Cookie::new(DestroyGraph).pointer(0).hip()),
     (&["hipGraphExecUpdate"], None, Cookie::new(UpdateGraph).pointer(0).extra(1).hip()),
 ];

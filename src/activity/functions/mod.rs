@@ -10,12 +10,20 @@ pub(super) use row::Function;
 use row::functions;
 
 /// All of them.
-static FUNCTIONS: LazyLock<Vec<Function>> =
-    LazyLock::new(|| cuda::ROWS.iter().chain(hip::ROWS).flat_map(functions).collect());
+static FUNCTIONS: LazyLock<Vec<Function>> = LazyLock::new(|| {
+    let all = cuda::ROWS.iter().chain(hip::ROWS).flat_map(functions);
+    all.zip(0..).map(|(one, number)| Function { cookie: one.cookie.numbered(number), ..one }).collect()
+});
 
 /// The functions of all interfaces.
 pub(super) fn all() -> &'static [Function] {
     &FUNCTIONS
+}
+
+/// The name of the function with this cookie.
+pub(super) fn name_of(cookie: u64) -> Option<&'static str> {
+    let place = usize::try_from(super::cookie::function(cookie)).ok()?;
+    all().get(place).map(|function| function.name.as_str())
 }
 
 #[cfg(test)]
@@ -76,6 +84,8 @@ mod tests {
     fn once() {
         let names: BTreeSet<&str> = all().iter().map(|function| function.name.as_str()).collect();
         assert_eq!(names.len(), all().len());
+        let cookie = all().iter().find(|function| function.name == "hipFree").unwrap().cookie;
+        assert!(all().len() < 4096 && name_of(cookie.value(4095)) == Some("hipFree"));
         for name in ["cuLaunchKernel", "cuLaunchKernel_ptsz", "cuMemcpyHtoD_v2_ptds", "hipLaunchKernel_spt"] {
             assert!(names.contains(name), "{name}");
         }

@@ -33,7 +33,7 @@ pub(super) fn fill(loaded: &dyn Loaded, activity: &mut Activity) -> Result<(), A
     }
     let lost = loaded.entries("lost_calls")?.iter().filter_map(|(_, count)| long(count, 0)).sum();
     if lost > 0 {
-        activity.lost.push(LostRoom { map: CountTable::Interceptions, count: lost });
+        activity.lost.push(LostRoom { map: CountTable::Interceptions, count: lost, uid: None });
     }
     Ok(())
 }

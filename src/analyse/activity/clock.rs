@@ -18,6 +18,11 @@ impl Clock {
         Self { at: reading.at.parse().ok(), clock_ns: reading.sums.clock_ns }
     }
 
+    /// The moment by the kernel's clock.
+    pub(super) fn clock_ns(&self) -> u64 {
+        self.clock_ns
+    }
+
     /// A moment as a time of day, RFC 3339 to the millisecond; empty where the
     /// reading does not tell its own. A moment after the reading is the reading's.
     pub(super) fn time(&self, moment_ns: u64) -> String {

@@ -15,6 +15,7 @@ mod owners;
 mod process;
 mod since;
 mod used;
+mod waiting;
 
 #[cfg(test)]
 mod tests;
@@ -22,9 +23,9 @@ mod tests;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use crate::observation::{Activity, ActivityReading, Observation};
+use crate::observation::{Activity, ActivityReading, LostRoom, Observation};
 use crate::policy::TimeLimit;
-use crate::report::{self, ActiveProcess, CountedLibrary, Payload, Work};
+use crate::report::{self, ActiveProcess, CountedLibrary, LostCalls, Payload, Work};
 
 use super::joined_node::JoinedNode;
 use super::scope::cgroups_and_owners;
@@ -116,12 +117,12 @@ impl Follower {
         processes.sort_by_cached_key(|process| {
             (Reverse(busy(process)), process.pid, process.start_time, process.ended_at.clone())
         });
-        let activity = Self::frame(reading, clock, &join.observation.taken_at);
+        let activity = Self::frame(reading, clock, join);
         with_totals(report::Activity { interval_seconds: interval, processes, ..activity })
     }
 
     /// What a reading tells beside the processes.
-    fn frame(reading: &ActivityReading, clock: Clock, taken_at: &str) -> report::Activity {
+    fn frame(reading: &ActivityReading, clock: Clock, join: &JoinedNode<'_>) -> report::Activity {
         let sums = &reading.sums;
         let library = |library: &crate::observation::ActivityLibrary| CountedLibrary {
             path: library.path.lossy().into_owned(),
@@ -132,17 +133,22 @@ impl Follower {
         report::Activity {
             since: clock.time(sums.since_ns),
             at: reading.at.clone(),
-            age_seconds: clock.age(taken_at).filter(|age| *age > 0.0),
+            age_seconds: clock.age(&join.observation.taken_at).filter(|age| *age > 0.0),
             whole_node: reading.whole_node,
             launches_timed_one_in: sums.sampled_every,
             engine: sums.engine.clone(),
-            lost: sums.lost.clone(),
+            lost: sums.lost.iter().map(|lost| lost_calls(lost, join)).collect(),
             probe_seconds: sums.probe_ns.map(seconds),
             libraries: sums.libraries.iter().map(library).collect(),
             uncovered: sums.uncovered.clone(),
             ..report::Activity::default()
         }
     }
+}
+
+fn lost_calls(lost: &LostRoom, join: &JoinedNode<'_>) -> LostCalls {
+    let user = lost.uid.and_then(|uid| join.user(uid)).map(|name| name.lossy().into_owned());
+    LostCalls { map: lost.map.clone(), count: lost.count, uid: lost.uid, user }
 }
 
 /// Whether a reading is one of the same counts, made before.

@@ -77,7 +77,7 @@ impl<'a> Neighbours<'a> {
                 user_hex: process.user_hex.clone(),
             });
         }
-        let path = *self.cgroups.get(&counted.cgroup_id)?;
+        let path = self.cgroups.get(&counted.cgroup_id).copied().or(counted.cgroup.as_ref())?;
         Some(ProcessLocation {
             cgroup: path.lossy().into_owned(),
             cgroup_hex: path.hex(),

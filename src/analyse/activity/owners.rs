@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::amounts::{self, rates};
-use crate::model::Owner;
+use crate::model::{CountTable, Owner};
 use crate::report::{ActiveProcess, Activity, GpuUse, MemoryUse, OwnerActivity, Work};
 
 /// What the processes of each owner did, the busiest first.
@@ -40,7 +40,20 @@ fn together(owner: Option<Owner>, processes: &[&ActiveProcess], interval: Option
         per_second: interval.and_then(|seconds| rates(&work, seconds)),
         memory: uses.iter().map(|one| one.memory).fold(MemoryUse::default(), amounts::memory_sum),
         idle_seconds: uses.iter().filter_map(|one| one.idle_seconds).min_by(f64::total_cmp),
+        waiting_seconds: uses.iter().filter_map(|one| one.waiting_seconds).max_by(f64::total_cmp),
+        lost: lost_of(processes),
     }
+}
+
+/// The tables that had no room for something of any of them, each once.
+fn lost_of(processes: &[&ActiveProcess]) -> Vec<CountTable> {
+    let mut all: Vec<CountTable> = Vec::new();
+    for table in processes.iter().flat_map(|process| &process.lost) {
+        if !all.contains(table) {
+            all.push(table.clone());
+        }
+    }
+    all
 }
 
 /// The job that a step or task is part of; anything else is whole.

@@ -9,9 +9,12 @@ use super::device::{Meaning, Witnesses};
 use super::error_name;
 use super::neighbours::{Neighbours, ProcessLocation, SetFlags};
 use super::since::Since;
+use super::waiting::Waiting;
 use crate::model::GpuEvidence;
-use crate::observation::{ContextSums, DURATION_CLASSES, ErrorCount, GpuApi, ProcessActivity, StreamSums};
-use crate::report::{ActiveProcess, CallError, GpuUse, MemoryUse, StreamUse, Work};
+use crate::observation::{
+    CallUnderWay, ContextSums, DURATION_CLASSES, ErrorCount, GpuApi, ProcessActivity, StreamSums,
+};
+use crate::report::{ActiveProcess, CallError, CallNow, GpuUse, MemoryUse, StreamUse, Work};
 
 /// A device of a process: of which interface, and which one by its own count.
 type DeviceKey = (GpuApi, Option<u32>);
@@ -42,6 +45,9 @@ pub(super) struct Reader<'a> {
 struct Counted<'a> {
     streams: Vec<&'a StreamSums>,
     contexts: Vec<&'a ContextSums>,
+    /// Calls under way now, and at the reading before.
+    calls: Vec<&'a CallUnderWay>,
+    before: Vec<&'a CallUnderWay>,
 }
 
 impl Reader<'_> {
@@ -55,10 +61,13 @@ impl Reader<'_> {
         // Calls that it made before its context was known may be on the GPU of another
         // of its devices.
         let mut places: HashMap<(GpuApi, String, Option<String>), usize> = HashMap::new();
-        for (device, sums) in by_device(counted) {
+        for (device, sums) in by_device(counted, self.since.calls(counted)) {
             let (meaning, sets) = self.meaning(counted, device, known);
             let one = self.on_device(counted, device, &sums, meaning, sets);
-            if one.counts == Work::default() && one.memory == MemoryUse::default() {
+            if one.counts == Work::default()
+                && one.memory == MemoryUse::default()
+                && one.waiting_seconds.is_none()
+            {
                 continue;
             }
             let key = one.gpu.clone().map(|gpu| (one.api, gpu, one.instance.clone()));
@@ -86,6 +95,8 @@ impl Reader<'_> {
             owner,
             since: self.clock.time(counted.since_ns),
             partial: counted.partial,
+            lost: counted.lost.clone(),
+            calls: counted.calls.iter().map(|call| self.call(call)).collect(),
             ended_at: counted.ended_ns.map(|ended| self.clock.time(ended)),
             executed: counted.executed,
             errors: counted.errors.iter().map(|error| self.error(counted, error)).collect(),
@@ -133,7 +144,10 @@ impl Reader<'_> {
         let contexts = sums.contexts.iter().filter_map(|context| self.since.context(counted, context));
         let recent = since.iter().map(amounts::of_stream);
         let recent = recent.chain(contexts.map(|context| amounts::of_context(&context)));
-        let interval = self.interval.map(|_| recent.fold(Work::default(), amounts::sum));
+        let waiting = Waiting::until(sums.calls.iter().copied(), self.clock.clock_ns());
+        let before = Waiting::until(sums.before.iter().copied(), self.since.clock_ns);
+        let interval =
+            self.interval.map(|_| waiting.of_interval(before, recent.fold(Work::default(), amounts::sum)));
         let timed: Vec<&StreamSums> =
             if self.interval.is_some() { since.iter().collect() } else { sums.streams.clone() };
         let first = sums.streams.iter().map(|stream| stream.first_ns).min();
@@ -152,13 +166,17 @@ impl Reader<'_> {
             allowed: sets.allowed,
             asked: sets.asked,
             held: sets.held,
-            counts,
+            counts: waiting.added_to(counts),
             interval,
             per_second: self.rates(interval),
             memory: memory.fold(MemoryUse::default(), amounts::memory_sum),
             first_used: first.map(|first| self.clock.time(first)),
             last_used: last.map(|last| self.clock.time(last)),
-            idle_seconds: last.map(|last| self.clock.seconds_since(last)),
+            idle_seconds: match sums.calls.first() {
+                Some(_) => Some(0.0),
+                None => last.map(|last| self.clock.seconds_since(last)),
+            },
+            waiting_seconds: waiting.longest,
             durations: amounts::durations(&all_durations(&timed)),
             streams,
         }
@@ -173,6 +191,16 @@ impl Reader<'_> {
             interval,
             per_second: self.rates(interval),
             idle_seconds: Some(self.clock.seconds_since(sums.last_ns)),
+        }
+    }
+
+    fn call(&self, call: &CallUnderWay) -> CallNow {
+        CallNow {
+            tid: call.tid,
+            function: call.function.clone(),
+            since: self.clock.time(call.since_ns),
+            seconds: self.clock.seconds_since(call.since_ns),
+            waits: call.waits,
         }
     }
 
@@ -193,16 +221,25 @@ impl Reader<'_> {
 }
 
 /// The sums of a process by device. A stream is on the device of its context.
-fn by_device(counted: &ProcessActivity) -> BTreeMap<DeviceKey, Counted<'_>> {
+fn by_device<'a>(
+    counted: &'a ProcessActivity,
+    before: &'a [CallUnderWay],
+) -> BTreeMap<DeviceKey, Counted<'a>> {
     let devices: HashMap<(GpuApi, u64), Option<u32>> =
         counted.contexts.iter().map(|context| ((context.api, context.context), context.device)).collect();
-    let mut found: BTreeMap<DeviceKey, Counted<'_>> = BTreeMap::new();
+    let mut found: BTreeMap<DeviceKey, Counted<'a>> = BTreeMap::new();
+    let device_of = |api, context| (api, devices.get(&(api, context)).copied().flatten());
     for context in &counted.contexts {
         found.entry((context.api, context.device)).or_default().contexts.push(context);
     }
     for stream in &counted.streams {
-        let device = devices.get(&(stream.api, stream.context)).copied().flatten();
-        found.entry((stream.api, device)).or_default().streams.push(stream);
+        found.entry(device_of(stream.api, stream.context)).or_default().streams.push(stream);
+    }
+    for call in &counted.calls {
+        found.entry(device_of(call.api, call.context)).or_default().calls.push(call);
+    }
+    for call in before {
+        found.entry(device_of(call.api, call.context)).or_default().before.push(call);
     }
     found
 }
@@ -232,6 +269,8 @@ fn merge(one: &mut GpuUse, other: GpuUse, interval: Option<f64>) {
         (Some(a), Some(b)) => Some(a.min(b)),
         (a, b) => a.or(b),
     };
+    one.waiting_seconds =
+        [one.waiting_seconds, other.waiting_seconds].into_iter().flatten().max_by(f64::total_cmp);
     for class in other.durations {
         match one.durations.iter_mut().find(|known| known.below_seconds == class.below_seconds) {
             Some(known) => known.calls = known.calls.saturating_add(class.calls),

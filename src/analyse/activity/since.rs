@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::ProcessKey;
 use super::amounts::{context_since, intercepted_since, stream_since};
 use crate::observation::{
-    Activity, ContextSums, ErrorCount, GpuApi, InterceptedCalls, ProcessActivity, StreamSums,
+    Activity, CallUnderWay, ContextSums, ErrorCount, GpuApi, InterceptedCalls, ProcessActivity, StreamSums,
 };
 
 /// The sums of the reading before, to be found.
@@ -13,15 +13,18 @@ use crate::observation::{
 pub(super) struct Since<'a> {
     /// `None` where there was no reading before.
     processes: Option<HashMap<ProcessKey, Before<'a>>>,
+    /// When it was made.
+    pub(super) clock_ns: u64,
 }
 
 /// The sums of one process.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Before<'a> {
     streams: HashMap<(GpuApi, u64, u64), &'a StreamSums>,
     contexts: HashMap<(GpuApi, u64), &'a ContextSums>,
     errors: HashMap<(GpuApi, u32), u64>,
     intercepted: HashMap<&'a str, &'a InterceptedCalls>,
+    calls: &'a [CallUnderWay],
 }
 
 impl<'a> Since<'a> {
@@ -30,7 +33,10 @@ impl<'a> Since<'a> {
         let entry = |process: &'a ProcessActivity| {
             ((process.pid, process.start_time, process.id), Before::of(process))
         };
-        Self { processes: before.map(|before| before.processes.iter().map(entry).collect()) }
+        Self {
+            processes: before.map(|before| before.processes.iter().map(entry).collect()),
+            clock_ns: before.map_or(0, |before| before.clock_ns),
+        }
     }
 
     /// What a stream did since then; `None` where there was no reading before.
@@ -46,6 +52,12 @@ impl<'a> Since<'a> {
         let before = self.processes.as_ref()?.get(&key_of(process));
         let before = before.and_then(|before| before.contexts.get(&(now.api, now.context)));
         Some(before.map_or_else(|| now.clone(), |before| context_since(now, before)))
+    }
+
+    /// The calls that a process was in then.
+    pub(super) fn calls(&self, process: &ProcessActivity) -> &'a [CallUnderWay] {
+        let before = self.processes.as_ref().and_then(|before| before.get(&key_of(process)));
+        before.map_or(&[], |before| before.calls)
     }
 
     /// How often an error was returned since then.
@@ -80,6 +92,7 @@ impl<'a> Before<'a> {
             contexts: contexts.collect(),
             errors: errors.collect(),
             intercepted: intercepted.collect(),
+            calls: &process.calls,
         }
     }
 }

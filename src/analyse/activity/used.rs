@@ -3,12 +3,13 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::model::CgroupPath;
+use crate::model::{CgroupPath, CountTable};
 use crate::observation::ActivityReading;
-use crate::report::{ActiveProcess, Activity, Gpu, GpuSet, GpuUse, Payload, Process};
+use crate::report::{ActiveProcess, Activity, Gpu, GpuSet, GpuUse, LostCalls, Payload, Process};
 
-/// What one process uses, and how long ago it did; `None` where that is not known.
-type Use = (Option<GpuSet>, Option<u64>);
+/// What one process uses, and how long ago it did; `None` where that is not known. Whether
+/// calls of it are missing.
+type Use = (Option<GpuSet>, Option<u64>, bool);
 
 /// Adds what is used to the processes and owners of an answer.
 pub(in crate::analyse) fn add(payload: &mut Payload, activity: &Activity, reading: &ActivityReading) {
@@ -26,15 +27,22 @@ pub(in crate::analyse) fn add(payload: &mut Payload, activity: &Activity, readin
     for process in payload.cgroups.iter_mut().flatten().flat_map(|cgroup| &mut cgroup.processes) {
         let its = counted.get(&(process.pid, process.start_time)).copied();
         process.used = match its {
-            Some(its) => Some(of_uses(&its.gpus, process, &gpus)),
-            // Whoever made no call is not in a reading of the whole node.
-            None if reading.whole_node && !uncovered.contains(&process.pid) => Some(none()),
+            Some(its) => Some(with_losses(of_uses(&its.gpus, process, &gpus), its)),
+            // Whoever made no call is not in a reading of the whole node, unless his user had
+            // no room for one more process.
+            None if reading.whole_node
+                && !uncovered.contains(&process.pid)
+                && !may_be_missing(process.uid, activity) =>
+            {
+                Some(none())
+            }
             None => None,
         };
-        process.idle_seconds = its.and_then(idle);
+        let is_lossy = its.map_or(process.used.is_none(), |its| !its.lost.is_empty());
+        process.idle_seconds = its.filter(|_| !is_lossy).and_then(idle);
         for path in CgroupPath::new(&process.cgroup).upwards() {
             if let Some(all) = inside.get_mut(path.as_bytes()) {
-                all.push((process.used.clone(), process.idle_seconds));
+                all.push((process.used.clone(), process.idle_seconds, is_lossy));
             }
         }
     }
@@ -44,9 +52,30 @@ pub(in crate::analyse) fn add(payload: &mut Payload, activity: &Activity, readin
         else {
             continue;
         };
-        owner.used = Some(union(its.iter().map(|(set, _)| set.as_ref()), &gpus));
-        owner.idle_seconds = its.iter().filter_map(|(_, idle)| *idle).min();
+        owner.used = Some(union(its.iter().map(|(set, ..)| set.as_ref()), &gpus));
+        let is_whole = its.iter().all(|(.., is_lossy)| !is_lossy);
+        owner.idle_seconds = its.iter().filter_map(|(_, idle, _)| *idle).min().filter(|_| is_whole);
     }
+}
+
+/// Tables without which a process or thread is not counted at all.
+const WHOLE: [CountTable; 2] = [CountTable::Processes, CountTable::Threads];
+/// The first uid that a user namespace usually gives: a process there may be anybody's.
+const SUBORDINATE: u32 = 65_536;
+
+/// Whether a process of a user may have made calls that found no room.
+pub(in crate::analyse) fn may_be_missing(uid: u32, activity: &Activity) -> bool {
+    let is_its = |lost: &LostCalls| lost.uid.is_none_or(|user| user == uid || uid >= SUBORDINATE);
+    activity.lost.iter().any(|lost| WHOLE.contains(&lost.map) && is_its(lost))
+}
+
+/// Calls that found no room may have been on any GPU.
+fn with_losses(mut set: GpuSet, process: &ActiveProcess) -> GpuSet {
+    if !process.lost.is_empty() {
+        let tables: Vec<String> = process.lost.iter().map(ToString::to_string).collect();
+        set.why.push(format!("not all of its calls are counted: no room for its {}", tables.join(", ")));
+    }
+    set
 }
 
 fn none() -> GpuSet {

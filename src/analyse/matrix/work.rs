@@ -24,6 +24,7 @@ impl<'a> Works<'a> {
                 copied_bytes: one.counts.copied_bytes(),
                 memory_bytes: one.memory.now_bytes,
                 idle_seconds: one.idle_seconds,
+                waiting_seconds: one.waiting_seconds,
                 ..MatrixActivity::default()
             };
             Some((one.owner.as_ref()?, work))
@@ -51,6 +52,7 @@ fn together(uses: &[GpuUse]) -> MatrixActivity {
         copied_bytes: sum(&|one| one.counts.copied_bytes()),
         memory_bytes: sum(&|one| one.memory.now_bytes),
         idle_seconds: uses.iter().filter_map(|one| one.idle_seconds).min_by(f64::total_cmp),
+        waiting_seconds: uses.iter().filter_map(|one| one.waiting_seconds).max_by(f64::total_cmp),
         ..MatrixActivity::default()
     }
 }

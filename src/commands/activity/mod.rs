@@ -2,8 +2,10 @@
 
 mod interval;
 mod saved;
+mod wall_clock;
 
 use std::os::fd::AsFd as _;
+use std::os::unix::ffi::OsStringExt as _;
 use std::time::Instant;
 
 use nix::sys::signalfd::SignalFd;
@@ -16,10 +18,11 @@ use crate::activity::{ActivityError, CountingOptions, Interception, Session};
 use crate::analyse::{CallerAllocation, Follower, TimeLimit};
 use crate::cli::{ActivityArgs, Exit};
 use crate::model::ProblemCode;
-use crate::observation::{ActivityReading, Observation};
+use crate::observation::{ActivityReading, Observation, Text};
 use crate::observe;
 use crate::render;
 use crate::report::{Document, Payload};
+use wall_clock::WallClock;
 
 /// Runs the command.
 pub(super) fn run(invocation: &mut Invocation<'_>, args: &ActivityArgs) -> Result<Exit, Failure> {
@@ -30,6 +33,11 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &ActivityArgs) -> Resul
     let signals = resident::signals(ProblemCode::Activity)?;
     let scope = scope::of(invocation, &args.pid, &args.cgroup, &args.job)?;
     let mut session = Session::start(&scope, &invocation.global.proc, options(args)).map_err(refused)?;
+    let options_of_node = invocation.options();
+    session.name_cgroups(move |id| {
+        let path = observe::id_cgroup(&options_of_node, id)?;
+        Some(Text::from(path.into_os_string().into_vec()))
+    });
     let mut between = Interception::new(&scope, &invocation.global.proc);
     let mut follower = Follower::new(invocation.global.verbose > 0);
     let mut first = session.read().map_err(refused)?;
@@ -45,6 +53,8 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &ActivityArgs) -> Resul
         follower,
         whole_node: scope.all,
         printed: false,
+        told: render::Told::default(),
+        wall: WallClock::default(),
     };
     counting.follow(&mut session, end)
 }
@@ -60,8 +70,10 @@ struct Counting<'s, 'a> {
     follower: Follower,
     /// Whether all processes of the node are counted.
     whole_node: bool,
-    /// Whether an interval was printed already.
+    /// Whether an interval was printed already, and which sentences were.
     printed: bool,
+    told: render::Told,
+    wall: WallClock,
 }
 
 impl Counting<'_, '_> {
@@ -107,7 +119,7 @@ impl Counting<'_, '_> {
         let mut sums = session.read().map_err(refused)?;
         self.between.complete(&mut sums).map_err(refused)?;
         let reading = ActivityReading {
-            at: jiff::Timestamp::now().to_string(),
+            at: self.wall.at(sums.clock_ns).to_string(),
             every_ms: u64::try_from(self.args.every.as_millis()).unwrap_or(u64::MAX),
             whole_node: self.whole_node,
             sums,
@@ -131,7 +143,7 @@ impl Counting<'_, '_> {
             if std::mem::replace(&mut self.printed, true) {
                 text.push(b'\n');
             }
-            render::activity(&mut text, self.invocation.style, &document.payload)?;
+            render::next_activity(&mut text, self.invocation.style, &document.payload, &mut self.told)?;
         }
         self.output.give(text)?;
         if !self.invocation.global.json {

@@ -6,6 +6,7 @@
 
 use std::cell::Cell;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 use std::time::Instant;
 
@@ -66,13 +67,26 @@ fn directory(path: &Path, until: Option<Instant>, gatherer: &mut Gatherer) {
     for entry in walk.filter_entry(|entry| entry.depth() == 0 || !is_hidden(entry.file_name())) {
         match entry {
             Ok(entry) if entry.file_type().is_file() => file(entry.path(), until, gatherer),
-            Ok(_) => {}
+            Ok(entry) if entry.file_type().is_dir() => {}
+            Ok(entry) => gatherer.refuse(&files::name(entry.path()), passed_over(entry.file_type())),
             Err(error) => {
                 let place = error.path().unwrap_or(path).to_string_lossy().into_owned();
                 let why = error.io_error().map_or_else(|| error.to_string(), ToString::to_string);
                 gatherer.refuse(&place, &why);
             }
         }
+    }
+}
+
+/// Why something in a directory is not read.
+fn passed_over(kind: std::fs::FileType) -> &'static str {
+    match () {
+        () if kind.is_symlink() => {
+            "a symbolic link: gpumap follows none in a directory; name the file itself"
+        }
+        () if kind.is_fifo() => "a FIFO: gpumap reads none in a directory",
+        () if kind.is_socket() => "a socket",
+        () => "a device: gpumap opens none",
     }
 }
 

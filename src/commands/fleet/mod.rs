@@ -24,7 +24,8 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &FleetArgs) -> Result<E
         baseline: baseline(invocation, args.baseline.as_deref())?,
         fail_on: args.fail_on,
     };
-    let mut gatherer = if args.html.is_some() { Gatherer::for_page() } else { Gatherer::default() };
+    let gatherer = if args.html.is_some() { Gatherer::for_page() } else { Gatherer::default() };
+    let mut gatherer = gatherer.at(jiff::Timestamp::now());
     gatherer.set_limit(&invocation.decoding);
     for path in &args.inputs {
         input::read(invocation, path, &mut gatherer)?;

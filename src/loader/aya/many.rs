@@ -72,6 +72,7 @@ impl Prepared {
         });
         let code: HashSet<usize> = object.functions.keys().map(|(section, _)| *section).collect();
         object.relocate_maps(known, &code).map_err(|error| LoadError::refused(&error))?;
+        object.relocate_calls(&code).map_err(|error| LoadError::refused(&error))?;
         Ok(self)
     }
 

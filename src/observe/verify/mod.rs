@@ -55,7 +55,7 @@ pub fn ask(
     let handles: Vec<Handle<'_>> =
         nodes.iter().take(QUESTION_LIMIT).map(|node| open(options, node, v1)).collect();
     let hierarchy = Hierarchy::find(options);
-    // The failure is told below, of each cgroup.
+    // Without a hierarchy nothing is asked, and each cgroup says why.
     let home = hierarchy.as_ref().ok().and_then(own_directory);
     let mut round = Round { end: end(options), home, unanswered: Vec::new(), verified: Vec::new() };
     for path in cgroups.iter().take(CGROUP_LIMIT) {
@@ -79,7 +79,7 @@ fn end(options: &Options) -> Instant {
 /// cgroup that it asks in.
 fn own_directory(hierarchy: &Hierarchy) -> Option<Dir> {
     let path = hierarchy.own_cgroup()?;
-    // Without it such a process stays, and its cgroup has no answer, which is told.
+    // A late process stays where it is then, and is left behind there.
     hierarchy.handle.child(relative(&parts(&path)).as_path()).ok()
 }
 

@@ -45,6 +45,14 @@ pub(in crate::render) fn idle(seconds: f64) -> String {
     if seconds < 1.0 { "now".to_owned() } else { age(seconds as u64) }
 }
 
+/// How long a call lasts that a thread waits in, else how long ago the last one was.
+pub(in crate::render) fn idle_or_waiting(waiting: Option<f64>, since: Option<f64>) -> Option<String> {
+    match waiting.filter(|seconds| *seconds >= 1.0) {
+        Some(waiting) => Some(format!("waits {}", idle(waiting))),
+        None => since.map(idle),
+    }
+}
+
 /// A length of time: `128 ns`, `4.1 us`, `2.1 ms`, `1.0 s`.
 pub(in crate::render) fn duration(seconds: f64) -> String {
     let (amount, unit) = match seconds {

@@ -18,7 +18,8 @@ pub(super) fn write(out: &mut dyn Write, style: Style, processes: &[&ActiveProce
         let Some(between) = &process.interception else { continue };
         let shown = if style.all { between.functions.len() } else { 1 };
         for function in between.functions.iter().take(shown) {
-            writeln!(out, "  {}: {}", process.pid, sentence(between, function))?;
+            let Some(sentence) = sentence(between, function) else { continue };
+            writeln!(out, "  {}: {sentence}", process.pid)?;
             if style.all && !function.durations.is_empty() {
                 let classes: Vec<String> = function.durations.iter().map(class).collect();
                 writeln!(out, "    times with the probe's own: {}", classes.join(", "))?;
@@ -37,7 +38,9 @@ pub(super) fn write(out: &mut dyn Write, style: Style, processes: &[&ActiveProce
 
 /// `libvgpu.so takes 1.7 us before each cuLaunchKernel reaches the driver, 50k times a
 /// second: 8.5 % of a CPU`
-fn sentence(between: &Interception, function: &Intercepted) -> String {
+///
+/// Nothing of an interval without a call.
+fn sentence(between: &Interception, function: &Intercepted) -> Option<String> {
     let library = between.library.as_deref().unwrap_or("a library before the driver");
     let library = sanitize::short(library.rsplit('/').next().unwrap_or(library), 40, "…");
     let name = sanitize::text(&function.function);
@@ -51,13 +54,19 @@ fn sentence(between: &Interception, function: &Intercepted) -> String {
                 duration(with)
             )
         }
-        (None, None) => format!("got {} calls of {name}, of which none reached the driver", function.calls),
+        (None, None) if function.reached == 0 => {
+            format!("got {} calls of {name}, of which none reached the driver", function.calls)
+        }
+        (None, None) if function.calls_per_second.is_some_and(|rate| rate > 0.0) => {
+            format!("let no call of {name} reach the driver in this interval{rate}")
+        }
+        (None, None) => return None,
     };
     let share = function.share.filter(|share| *share >= 0.001);
     let share = share.map(|share| format!(": {:.1} % of a CPU", share * 100.0)).unwrap_or_default();
     let crowd = between.region_processes.filter(|count| *count > 1);
     let crowd = crowd.map(|count| format!(", with {count} processes in its region")).unwrap_or_default();
-    format!("{library} {time}{share}{crowd}")
+    Some(format!("{library} {time}{share}{crowd}"))
 }
 
 fn is_slow(between: &Interception) -> bool {
@@ -65,4 +74,33 @@ fn is_slow(between: &Interception) -> bool {
     let mut times =
         between.functions.iter().filter(is_launch).filter_map(|function| function.library_seconds);
     times.any(|time| time > SLOW)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that calls which all reached the driver are not told as refused after an
+    /// interval without a call, and that refused ones are.
+    #[test]
+    fn quiet_intervals() {
+        let between = Interception { library: Some("/x/libvgpu.so".to_owned()), ..Interception::default() };
+        let of = |calls, reached, calls_per_second| Intercepted {
+            function: "cuLaunchKernel".to_owned(),
+            calls,
+            reached,
+            calls_per_second,
+            ..Intercepted::default()
+        };
+        let text = |one: &Intercepted| sentence(&between, one);
+        assert_eq!(text(&of(20_000, 20_000, Some(0.0))), None);
+        assert_eq!(
+            text(&of(20_000, 0, Some(0.0))).unwrap(),
+            "libvgpu.so got 20000 calls of cuLaunchKernel, of which none reached the driver"
+        );
+        assert_eq!(
+            text(&of(20_000, 19_000, Some(7.0))).unwrap(),
+            "libvgpu.so let no call of cuLaunchKernel reach the driver in this interval, 7 times a second"
+        );
+    }
 }

@@ -2,9 +2,11 @@
 //! first, with the streams under it with -v.
 
 pub(super) mod amounts;
+mod at_least;
 mod gpu_of_use;
 mod interception;
 mod notes;
+mod told;
 
 use std::io::{self, Write};
 
@@ -14,7 +16,10 @@ use super::{Style, owner, sanitize};
 use crate::model::GpuEvidence;
 use crate::report::{ActiveProcess, Activity, Gpu, GpuUse, Payload, Rates, StreamUse, Work};
 use amounts::{byte_rate, bytes, count, idle};
+
 use gpu_of_use::gpu;
+
+pub use told::Told;
 
 /// Characters of a command name, and of an owner's.
 const COMMAND: usize = 15;
@@ -24,6 +29,11 @@ const SHOWN: usize = 40;
 
 /// Prints the activity of an answer as `gpumap activity` shows it.
 pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
+    write_next(out, style, payload, &mut Told::default())
+}
+
+/// The same of an interval after others, of which `told` knows what was said.
+pub fn write_next(out: &mut dyn Write, style: Style, payload: &Payload, told: &mut Told) -> io::Result<()> {
     let Some(activity) = payload.activity.as_deref() else {
         return writeln!(out, "Nobody counts calls here.");
     };
@@ -31,8 +41,8 @@ pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result
     let processes: Vec<&ActiveProcess> = activity.processes.iter().collect();
     writeln!(out, "{}", heading(activity))?;
     table(out, style, activity, &processes, gpus)?;
-    notes::of_processes(out, style, &processes, gpus)?;
-    notes::of_counting(out, style, activity)
+    notes::of_processes(out, style, &processes, gpus, told)?;
+    notes::of_counting(out, style, activity, told)
 }
 
 /// The part of `job` and `pid` about some of the processes, if somebody counts
@@ -46,14 +56,27 @@ pub(super) fn section(
 ) -> io::Result<()> {
     let processes: Vec<&ActiveProcess> =
         activity.processes.iter().filter(|process| is_its(process)).collect();
-    let since = sanitize::text(&activity.since);
+    let told = &mut Told::default();
     if processes.is_empty() {
-        return writeln!(out, "\nActivity: no call since {since}");
+        writeln!(out, "\nActivity: {}", none(activity))?;
+        return notes::of_counting(out, style, activity, told);
     }
-    writeln!(out, "\nActivity since {since}")?;
+    writeln!(out, "\nActivity since {}", sanitize::text(&activity.since))?;
     table(out, style, activity, &processes, gpus)?;
-    notes::of_processes(out, style, &processes, gpus)?;
-    notes::of_counting(out, style, activity)
+    notes::of_processes(out, style, &processes, gpus, told)?;
+    notes::of_counting(out, style, activity, told)
+}
+
+/// Since when there was no call: a library that was found later is counted since then.
+fn none(activity: &Activity) -> String {
+    let since = sanitize::text(&activity.since);
+    match activity.libraries.iter().map(|library| &library.since).max() {
+        None => format!("no call; no driver's library was found since {since}"),
+        Some(latest) if *latest > activity.since => {
+            format!("no call since {}; not all libraries were counted before that", sanitize::text(latest))
+        }
+        Some(_) => format!("no call since {since}"),
+    }
 }
 
 /// `12:00:02Z  2.0 s: 3 processes on 2 GPUs, 100.4k launches/s, 1.2 GiB/s copied`
@@ -93,6 +116,8 @@ fn table(
 ) -> io::Result<()> {
     let uses: Vec<(&ActiveProcess, &GpuUse)> =
         processes.iter().flat_map(|it| it.gpus.iter().map(move |one| (*it, one))).collect();
+    let uses: Vec<_> =
+        uses.into_iter().filter(|(process, one)| style.all || !is_past(process, one)).collect();
     if uses.is_empty() {
         return Ok(());
     }
@@ -113,6 +138,14 @@ fn table(
     }
 }
 
+/// Whether a row is about calls of before the process's devices were known, and nothing came
+/// to it since.
+fn is_past(process: &ActiveProcess, one: &GpuUse) -> bool {
+    let is_quiet = one.interval.is_some_and(|work| work == Work::default());
+    let is_known = |other: &GpuUse| other.gpu.is_some();
+    one.gpu.is_none() && one.memory.now_bytes == 0 && is_quiet && process.gpus.iter().any(is_known)
+}
+
 fn row(process: &ActiveProcess, one: &GpuUse, gpus: &[Gpu]) -> Vec<String> {
     let failed = one.counts.failed_calls.saturating_add(one.counts.failed_allocations);
     let mark = if process.ended_at.is_some() { "†" } else { "" };
@@ -126,14 +159,25 @@ fn row(process: &ActiveProcess, one: &GpuUse, gpus: &[Gpu]) -> Vec<String> {
         gpu(one, gpus),
         if one.by == GpuEvidence::Unknown { "-".to_owned() } else { one.by.to_string() },
     ];
-    row.extend(amounts_of(&one.counts, one.per_second.as_ref()));
+    let [launches, copied] = amounts_of(&one.counts, one.per_second.as_ref());
+    let memory = bytes(one.memory.now_bytes.saturating_add(one.memory.physical_bytes));
     row.extend([
-        bytes(one.memory.now_bytes.saturating_add(one.memory.physical_bytes)),
-        waits(&one.counts, one.per_second.as_ref()),
-        failed.to_string(),
-        one.idle_seconds.map_or_else(|| "-".to_owned(), idle),
+        at_least::number(process, at_least::LAUNCHES, launches),
+        at_least::number(process, at_least::COPIED, copied),
+        at_least::number(process, at_least::MEMORY, memory),
+        at_least::number(process, at_least::WAITS, waits(&one.counts, one.per_second.as_ref())),
+        at_least::number(process, at_least::ERRORS, failed.to_string()),
+        idle_of(process, one),
     ]);
     row
+}
+
+/// How long ago the last call was, or how long the process waits in one: `waits 3h`.
+fn idle_of(process: &ActiveProcess, one: &GpuUse) -> String {
+    let is_known = !at_least::is_concerned(process, at_least::WAITS);
+    let since = one.idle_seconds.filter(|_| is_known);
+    let text = amounts::idle_or_waiting(one.waiting_seconds, since);
+    text.unwrap_or_else(|| if is_known { "-" } else { "?" }.to_owned())
 }
 
 /// A stream, in the columns of its process.
@@ -176,5 +220,39 @@ fn waits(counts: &Work, rates: Option<&Rates>) -> String {
             waited if waited <= 0.0 => "-".to_owned(),
             waited => amounts::duration(waited),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{CountedLibrary, GpuUse};
+
+    /// Make sure that "no call since" names a moment since which calls are counted.
+    #[test]
+    fn since_when_there_was_no_call() {
+        let library = |since: &str| CountedLibrary { since: since.to_owned(), ..CountedLibrary::default() };
+        let of = |libraries| {
+            none(&Activity { since: "2026-11-25T10:43:10.944Z".to_owned(), libraries, ..Activity::default() })
+        };
+        assert_eq!(of(vec![library("2026-11-25T10:43:10.944Z")]), "no call since 2026-11-25T10:43:10.944Z");
+        assert_eq!(
+            of(vec![library("2026-11-25T10:43:10.944Z"), library("2026-11-25T10:43:12.140Z")]),
+            "no call since 2026-11-25T10:43:12.140Z; not all libraries were counted before that"
+        );
+        assert!(of(Vec::new()).contains("no driver's library was found"));
+    }
+
+    /// Make sure that a row of calls of before the device was known goes once nothing comes
+    /// to it any more, and that one with memory stays.
+    #[test]
+    fn rows_of_the_past() {
+        let work = |launches| Work { launches, ..Work::default() };
+        let unknown = |recent| GpuUse { counts: work(7), interval: Some(work(recent)), ..GpuUse::default() };
+        let known = GpuUse { gpu: Some("GPU-1".to_owned()), ..GpuUse::default() };
+        let process = ActiveProcess { gpus: vec![known, unknown(0)], ..ActiveProcess::default() };
+        assert!(is_past(&process, &unknown(0)) && !is_past(&process, &unknown(1)));
+        let alone = ActiveProcess { gpus: vec![unknown(0)], ..ActiveProcess::default() };
+        assert!(!is_past(&alone, &unknown(0)));
     }
 }

@@ -6,10 +6,13 @@ use std::io::{self, Write};
 use super::amounts::{class, idle};
 use super::gpu_of_use::gpu;
 use super::interception;
+use super::told::Told;
 use crate::observation::Uncovered;
 use crate::render::{Style, sanitize};
-use crate::report::{ActiveProcess, Activity, CallError, Gpu};
+use crate::report::{ActiveProcess, Activity, CallError, Gpu, LostCalls};
 
+/// Calls that last so many seconds are told by name.
+const LONG: f64 = 1.0;
 /// Lines of each kind before the rest is counted.
 const LINES: usize = 4;
 
@@ -19,19 +22,24 @@ pub(super) fn of_processes(
     style: Style,
     all: &[&ActiveProcess],
     gpus: &[Gpu],
+    told: &mut Told,
 ) -> io::Result<()> {
     let processes = || all.iter().copied();
     if processes().any(|process| process.ended_at.is_some()) {
         writeln!(out, "  † has ended")?;
     }
     let errors = processes().filter(|process| !process.errors.is_empty()).map(errors);
-    lines(out, style, errors.collect(), "processes with errors")?;
+    lines(out, style, told.new_ones(errors.collect()), "processes with errors")?;
+    let calls = processes().flat_map(calls).collect();
+    lines(out, style, calls, "calls that have not returned")?;
     let unknown = processes().flat_map(|process| process.gpus.iter().map(move |one| (process, one)));
     let unknown = unknown.filter_map(|(process, one)| {
         Some(format!("{}: which GPU is not known: {}", process.pid, sanitize::text(one.why.as_deref()?)))
     });
-    lines(out, style, unknown.collect(), "GPUs that are not known")?;
-    let partial = processes().filter(|process| process.partial);
+    lines(out, style, told.new_ones(unknown.collect()), "GPUs that are not known")?;
+    let lossy = processes().filter(|process| !process.lost.is_empty()).map(lossy).collect();
+    lines(out, style, told.new_ones(lossy), "processes of which not all is counted")?;
+    let partial = processes().filter(|process| process.partial && process.lost.is_empty());
     let partial = partial.map(|process| {
         format!(
             "{}: counted since {}, what it did before is not known",
@@ -39,25 +47,68 @@ pub(super) fn of_processes(
             sanitize::text(&process.since)
         )
     });
-    lines(out, style, partial.collect(), "processes that were there before")?;
+    lines(out, style, told.new_ones(partial.collect()), "processes that were there before")?;
     interception::write(out, style, all)?;
     if style.all { durations(out, all, gpus) } else { Ok(()) }
 }
 
 /// What there is to say of the counting itself.
-pub(super) fn of_counting(out: &mut dyn Write, style: Style, activity: &Activity) -> io::Result<()> {
+pub(super) fn of_counting(
+    out: &mut dyn Write,
+    style: Style,
+    activity: &Activity,
+    told: &mut Told,
+) -> io::Result<()> {
+    if activity.libraries.is_empty() {
+        let none = "no driver's library (libcuda.so.1, libamdhip64.so) was found: there is nothing to count";
+        lines(out, style, told.new_ones(vec![none.to_owned()]), "")?;
+    }
     if let Some(age) = activity.age_seconds.filter(|age| *age >= 1.0) {
         writeln!(out, "  these counts are {} old", idle(age))?;
     }
-    for lost in &activity.lost {
-        writeln!(
-            out,
-            "  not counted: {} times no room in the table of {}",
-            lost.count,
-            sanitize::text(&lost.map.to_string())
-        )?;
+    let lost = activity.lost.iter().map(lost).collect();
+    lines(out, style, told.new_ones(lost), "users without room")?;
+    let uncovered = activity.uncovered.iter().map(uncovered).collect();
+    lines(out, style, told.new_ones(uncovered), "things that are not counted")
+}
+
+/// `not counted: calls of user mallory (61234), 4215 times no room in the table of streams`
+fn lost(lost: &LostCalls) -> String {
+    let whose = match (lost.uid, &lost.user) {
+        (Some(uid), Some(name)) => format!("calls of user {} ({uid}), ", sanitize::text(name)),
+        (Some(uid), None) => format!("calls of user {uid}, "),
+        (None, _) => String::new(),
+    };
+    let table = lost.map.to_string();
+    format!("not counted: {whose}{} times no room in the table of {}", lost.count, sanitize::text(&table))
+}
+
+/// `31337: numbers are the least that it did: no room for its streams`
+fn lossy(process: &ActiveProcess) -> String {
+    let tables: Vec<String> = process.lost.iter().map(ToString::to_string).collect();
+    let tables = tables.join(", ");
+    format!("{}: numbers are the least that it did: no room for its {}", process.pid, sanitize::text(&tables))
+}
+
+/// Calls that last long, a line for each function: `31337: in cuStreamSynchronize for 3h (4
+/// threads)`
+fn calls(process: &ActiveProcess) -> Vec<String> {
+    let mut all: Vec<(&str, f64, usize)> = Vec::new();
+    for call in process.calls.iter().filter(|call| call.seconds >= LONG) {
+        match all.iter_mut().find(|(function, ..)| *function == call.function) {
+            Some((_, longest, threads)) => {
+                *longest = longest.max(call.seconds);
+                *threads += 1;
+            }
+            None => all.push((&call.function, call.seconds, 1)),
+        }
     }
-    lines(out, style, activity.uncovered.iter().map(uncovered).collect(), "things that are not counted")
+    let one = |(function, longest, threads): (&str, f64, usize)| {
+        let function = sanitize::text(function);
+        let threads = if threads > 1 { format!(" ({threads} threads)") } else { String::new() };
+        format!("{}: in {function} for {}{threads}", process.pid, idle(longest))
+    };
+    all.into_iter().map(one).collect()
 }
 
 fn lines(out: &mut dyn Write, style: Style, lines: Vec<String>, what: &str) -> io::Result<()> {

@@ -199,7 +199,7 @@ fn extra_text(extra: Extra, row: &MatrixRow) -> String {
         Extra::Launches => of(|one| one.launches_per_second.map(amounts::count)),
         Extra::Copied => of(|one| one.copied_bytes_per_second.map(amounts::byte_rate)),
         Extra::Memory => of(|one| Some(amounts::bytes(one.memory_bytes))),
-        Extra::Idle => of(|one| one.idle_seconds.map(amounts::idle)),
+        Extra::Idle => of(|one| amounts::idle_or_waiting(one.waiting_seconds, one.idle_seconds)),
         Extra::Limits => limits(&row.limits),
         Extra::Processes => process::count(row.processes, row.unseen.as_ref()),
     }

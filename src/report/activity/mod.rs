@@ -10,8 +10,8 @@ mod work;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{GpuEvidence, Owner, ProbeEngine};
-use crate::observation::{GpuApi, LostRoom, Uncovered};
+use crate::model::{CountTable, GpuEvidence, Owner, ProbeEngine};
+use crate::observation::{GpuApi, Uncovered};
 
 pub use interception::{Intercepted, Interception};
 pub use work::{DurationClass, MemoryUse, Rates, Work};
@@ -53,9 +53,10 @@ pub struct Activity {
     /// All of it together, per second of the interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_second: Option<Rates>,
-    /// Calls that could not be counted, because a table of the kernel was full.
+    /// Calls that could not be counted, because a table of the kernel was full or a user
+    /// had his share of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub lost: Vec<LostRoom>,
+    pub lost: Vec<LostCalls>,
     /// What a probe adds to the times in `interception` of processes, measured on this
     /// node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -66,6 +67,23 @@ pub struct Activity {
     /// Functions and files whose calls are not counted, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub uncovered: Vec<Uncovered>,
+}
+
+/// Calls of one user for which there was no room in one of the kernel's tables.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LostCalls {
+    /// Which table.
+    pub map: CountTable,
+    /// How many times there was none.
+    pub count: u64,
+    /// The user whose calls these were: the real uid of the processes, or, in a user
+    /// namespace, who made the outermost one. Left out where they are nobody's in
+    /// particular, or of users who are not counted by themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
+    /// Name of that user, as the node has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
 }
 
 /// A driver's library whose calls are counted.
@@ -111,8 +129,15 @@ pub struct ActiveProcess {
     /// Since when its calls are counted, RFC 3339.
     pub since: String,
     /// Whether it may have made calls before that: then contexts and memory of
-    /// before are not known.
+    /// before are not known. Or whether something of it found no room: see `lost`.
     pub partial: bool,
+    /// The tables of the kernel that had no room for something of it: its numbers are the
+    /// least that it did.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<CountTable>,
+    /// Its calls that have not returned, the oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<CallNow>,
     /// When it ended or executed another program, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<String>,
@@ -128,6 +153,21 @@ pub struct ActiveProcess {
     /// libsoftmig.so).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interception: Option<Interception>,
+}
+
+/// A call that a thread is in.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CallNow {
+    /// The thread.
+    pub tid: u32,
+    /// The function.
+    pub function: String,
+    /// When the call began, RFC 3339.
+    pub since: String,
+    /// How many seconds before the reading that was.
+    pub seconds: f64,
+    /// Whether the thread waits for the GPU in it.
+    pub waits: bool,
 }
 
 /// An error that calls of a process returned.
@@ -191,8 +231,12 @@ pub struct GpuUse {
     pub first_used: Option<String>,
     /// Its last call.
     pub last_used: Option<String>,
-    /// How many seconds before the reading that was.
+    /// How many seconds before the reading that was; 0 while a thread is in a call about
+    /// the GPU.
     pub idle_seconds: Option<f64>,
+    /// How many seconds the longest call lasts that a thread waits in for this GPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_seconds: Option<f64>,
     /// How long calls took until they returned, in the interval, or since counting
     /// began where there is none. Classes without a call are left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -246,8 +290,14 @@ pub struct OwnerActivity {
     pub per_second: Option<Rates>,
     /// The memory that they have allocated; `peak_bytes` is the sum of the peaks.
     pub memory: MemoryUse,
-    /// How many seconds before the reading their last call was.
+    /// How many seconds before the reading their last call was; 0 while a thread is in one.
     pub idle_seconds: Option<f64>,
+    /// How many seconds the longest call lasts that a thread waits in for a GPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_seconds: Option<f64>,
+    /// The tables of the kernel that had no room for something of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<CountTable>,
 }
 
 fn is_zero(count: &usize) -> bool {

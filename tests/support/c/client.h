@@ -2,14 +2,16 @@
  *
  * What the clients of the stand-ins have in common:
  *
- *   client [-w] [-t THREADS] VERB[:NUMBER]...
+ *   client [-w] [-u UID] [-t THREADS] VERB[:NUMBER]...
  *
- * does what it is told, in each thread. -w waits for a line on stdin first. A client
+ * does what it is told, in each thread. -w waits for a line on stdin first, -u makes it this
+ * user's. A client
  * defines `obey`; verbs that call no driver are here: sleep:MS, stop (says "stopped" and
  * waits for a line), fork (the child leaves at once).
  */
 #pragma once
 
+#define _GNU_SOURCE
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -55,10 +57,13 @@ int main(int count, char **words)
 	int threads = 1, option;
 	pthread_t all[64];
 
-	while ((option = getopt(count, words, "+wt:")) != -1) {
+	while ((option = getopt(count, words, "+wt:u:")) != -1) {
 		if (option == 'w')
 			getchar();
-		else
+		else if (option == 'u') {
+			if (setresuid(atoi(optarg), atoi(optarg), atoi(optarg)))
+				return 2;
+		} else
 			threads = atoi(optarg);
 	}
 	verbs = words + optind;

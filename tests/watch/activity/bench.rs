@@ -159,9 +159,19 @@ impl Bench {
     pub fn begin(&self, mode: Mode, every: u32) -> Counting {
         let alone = (mode == Mode::Pair).then(|| PAIRS.lock().unwrap_or_else(PoisonError::into_inner));
         let scope = ProcessScope { cgroups: vec![self.place.cgroup.clone()], ..ProcessScope::default() };
-        let options = CountingOptions { every, mode: Some(mode), costly: false };
+        let options = CountingOptions { every, mode: Some(mode), ..CountingOptions::default() };
         let session = Session::start(&scope, "/proc".as_ref(), options).unwrap();
         Counting { session, _alone: alone }
+    }
+
+    /// The same with tables that hold 2^`smaller` times less.
+    pub fn small_session(&self, smaller: u8) -> Counting {
+        let scope = ProcessScope { cgroups: vec![self.place.cgroup.clone()], ..ProcessScope::default() };
+        let options = CountingOptions { every: 1, smaller, ..CountingOptions::default() };
+        let session = Session::start(&scope, "/proc".as_ref(), options).unwrap();
+        let mut counting = Counting { session, _alone: None };
+        uncovered_until(&mut counting, <[Uncovered]>::is_empty);
+        counting
     }
 
     /// Runs a client from its beginning to its end; what was counted, and the

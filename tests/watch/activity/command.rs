@@ -15,13 +15,13 @@ use crate::support::{host, node};
 const GPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/gpu/four-h200");
 
 /// A running `gpumap activity`, and its lines.
-struct Activity {
+pub(super) struct Activity {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
 impl Activity {
-    fn start(bench: &Bench, further: &[&str]) -> Self {
+    pub(super) fn start(bench: &Bench, further: &[&str]) -> Self {
         let cgroup = bench.cgroup().to_str().unwrap();
         let words = ["--json", "--gpu-root", GPUS, "activity", "--cgroup", cgroup, "--every", "300ms"];
         let mut command = node::command(&[&words[..], further].concat());
@@ -31,7 +31,7 @@ impl Activity {
     }
 
     /// The next interval.
-    fn next(&mut self) -> Value {
+    pub(super) fn next(&mut self) -> Value {
         serde_json::from_str(&self.lines.next().unwrap().unwrap()).unwrap()
     }
 
@@ -128,4 +128,25 @@ fn once_and_unread() {
     unread.next();
     drop(unread.lines);
     assert_eq!(unread.child.wait().unwrap().code(), Some(0));
+}
+
+/// Make sure that a process that lived and ended between two readings is told with its cgroup.
+#[test]
+fn between_two_readings() {
+    let Some(root) = host::shared() else { return };
+    let bench = Bench::new(&root);
+    let _held = bench.hold();
+    let mut activity = Activity::start(&bench, &["--for", "120s"]);
+    activity.next();
+    let job = bench.cgroup().join("job");
+    fs::create_dir(&job).unwrap();
+    let client = bench.client.to_str().unwrap();
+    let script =
+        format!("echo $$ > {}/cgroup.procs; {client} device:0 launch:7; exit 0", job.to_str().unwrap());
+    let mut shell = std::process::Command::new("sh").args(["-c", &script]).spawn().unwrap();
+    assert!(shell.wait().unwrap().success());
+    let is_it = |process: &Value| process["ended_at"].is_string() && sum(process, "launches") == 7;
+    let (_, process) = activity.until(is_it);
+    assert!(process["cgroup"].as_str().unwrap().ends_with("/job"), "{process}");
+    fs::remove_dir(&job).unwrap();
 }

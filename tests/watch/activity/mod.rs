@@ -3,10 +3,12 @@
 pub(super) mod bench;
 mod command;
 mod coverage;
+mod floods;
 mod hip;
 mod interception;
 mod libraries;
 mod limits;
+mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -35,6 +37,7 @@ const ALL: &[&str] = &[
     "memory:1000",
     "churn:50",
     "waits:3",
+    "brief:3",
     "push:2",
     "launch:11",
     "memory:2000",

@@ -1,6 +1,6 @@
 //! Finds processes that cannot use their GPU any more.
 
-use super::evidence::observed;
+use super::evidence::{loses, observed, tenant};
 use super::pages::DEAD;
 use crate::audit::facts::Facts;
 use crate::audit::finding;
@@ -14,7 +14,11 @@ const HARDWARE: [u32; 3] = [214, 220, 226];
 
 /// One finding for each process.
 pub(super) fn find(facts: &mut Facts<'_>, activity: &Activity) -> Vec<Finding> {
-    activity.processes.iter().filter_map(|process| report(facts, process)).collect()
+    let is_whole = |process: &&ActiveProcess| {
+        let whose = tenant(facts, process);
+        process.lost.is_empty() && whose.is_none_or(|tenant| !loses(facts, activity, tenant))
+    };
+    activity.processes.iter().filter(is_whole).filter_map(|process| report(facts, process)).collect()
 }
 
 fn report(facts: &Facts<'_>, process: &ActiveProcess) -> Option<Finding> {

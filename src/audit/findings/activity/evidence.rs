@@ -3,8 +3,8 @@
 
 use crate::audit::facts::{Facts, Tenant, is_within};
 use crate::audit::finding;
-use crate::model::CgroupPath;
-use crate::report::{ActiveProcess, Activity, Cgroup, Finding, FindingProcess, GpuUse, Process};
+use crate::model::{CgroupPath, CountTable};
+use crate::report::{ActiveProcess, Activity, Cgroup, Finding, FindingProcess, GpuUse, LostCalls, Process};
 
 use crate::audit::kind::Kind;
 
@@ -23,6 +23,34 @@ pub(super) fn active_of<'a>(activity: &'a Activity, tenant: &Tenant) -> Vec<&'a 
     };
     activity.processes.iter().filter(is_its).collect()
 }
+
+/// Whether calls of a tenant may be missing: something of a process found no room, or a user
+/// who has processes there lost calls.
+pub(super) fn may_miss(facts: &Facts<'_>, activity: &Activity, tenant: &Tenant) -> bool {
+    let of_anybody = |lost: &LostCalls| is_missing(lost) && lost.uid.is_none();
+    loses(facts, activity, tenant) || activity.lost.iter().any(of_anybody)
+}
+
+/// Whether calls of a tenant, or of a user who has processes there, are known to be missing.
+pub(super) fn loses(facts: &Facts<'_>, activity: &Activity, tenant: &Tenant) -> bool {
+    let active = active_of(activity, tenant);
+    let is_of = |uid: u32| {
+        processes_of(facts, tenant).any(|it| it.uid == uid || it.uid >= SUBORDINATE)
+            || active.iter().any(|it| it.uid == uid || it.uid >= SUBORDINATE)
+    };
+    let is_lost = |lost: &LostCalls| is_missing(lost) && lost.uid.is_some_and(is_of);
+    active.iter().any(|process| !process.lost.is_empty()) || activity.lost.iter().any(is_lost)
+}
+
+fn is_missing(lost: &LostCalls) -> bool {
+    !LOOKED_FOR_AGAIN.contains(&lost.map)
+}
+
+/// What is lost of these is looked for again: no call is missing by it that is not told.
+const LOOKED_FOR_AGAIN: [CountTable; 3] =
+    [CountTable::Records, CountTable::Mappings, CountTable::Interceptions];
+/// The first uid that a user namespace usually gives: such a process may be anybody's.
+const SUBORDINATE: u32 = 65_536;
 
 /// All processes of a tenant.
 pub(super) fn processes_of<'f>(

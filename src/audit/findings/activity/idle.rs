@@ -1,6 +1,6 @@
 //! Finds GPUs that are held and not used.
 
-use super::evidence::{about, active_of, processes_of};
+use super::evidence::{about, active_of, may_miss, processes_of};
 use super::pages::IDLE;
 use crate::audit::facts::{Facts, Tenant};
 use crate::audit::{finding, wording};
@@ -17,7 +17,7 @@ pub(super) fn find(facts: &mut Facts<'_>, activity: &Activity) -> Vec<Finding> {
     }
     let gpus = facts.inspection.gpus().to_vec();
     let mut findings = Vec::new();
-    for tenant in &facts.tenants {
+    for tenant in facts.tenants.iter().filter(|tenant| !may_miss(facts, activity, tenant)) {
         let its = active_of(activity, tenant);
         findings.extend(gpus.iter().filter_map(|gpu| report(facts, tenant, &its, gpu, limit)));
     }
@@ -68,6 +68,7 @@ fn report(
         excuses: vec![
             format!("calls are counted for more than {hours:.0} hours, and the processes are as old"),
             "the calls of all of them are counted, and none is on a GPU that is not known".to_owned(),
+            "no call of their users found no room, and no thread of them waits in a call".to_owned(),
         ],
         advice: "Ask the user whether it is needed; end it if not.".to_owned(),
         ..about(

@@ -50,7 +50,7 @@ anything.
 Causes: a fault of the program (codes 700 to 721), or of the hardware (214, an uncorrectable ECC error; 220, of \
 NVLink; 226, an error that was contained).
 
-Excuses: the process has ended. Errors that leave it usable, such as 2 (no memory left), are no finding. Errors that \
+Excuses: the process has ended, or calls of its user found no room in the kernel's tables. Errors that leave it usable, such as 2 (no memory left), are no finding. Errors that \
 launches return are seen in a sample; those that waits return are all seen.
 
 What to do: end the process, which frees the GPU; look into the kernel's log for Xid messages where the code is one of the \
@@ -65,14 +65,34 @@ pub(super) const IDLE: Kind = Kind {
 A job, container or pod holds a GPU, and no call that hands work to it was counted for three hours (idle_hours in the section \
 [activity] of the configuration): no launch, no copy, no fill.
 
-Causes: an interactive session that was left open; a program that waits for data, for another rank, or hangs; a \
+Causes: an interactive session that was left open; a program that waits for data; a \
 process that died on its GPU (see gpu-error-sticky).
 
 Excuses: calls are counted for less than that long, or not for the whole node; one of the processes that hold the GPU is \
-younger, or its calls are not counted; a call whose GPU is not known.
+younger, or its calls are not counted; a call whose GPU is not known; a thread that waits in a call (see gpu-hang); calls of the \
+owner's user that found no room in the kernel's tables.
 
 What to do: ask the user, or end the job. A program that uses the GPU without the driver's library (see gpumap-activity(1)) is \
 not seen: the confidence is `likely`.",
+};
+
+pub(super) const HANG: Kind = Kind {
+    id: "gpu-hang",
+    severity: Severity::Note,
+    title: "a process waits for a GPU in one call for a long time",
+    page: "\
+A thread of a process has been in one call that waits for the GPU for an hour (hang_minutes in the section [activity] of the \
+configuration): a synchronisation, or a copy that waits. No other thread of the process called the driver in that time. A process \
+that waits is not idle (gpu-idle): its thread may use a whole CPU meanwhile.
+
+Causes: a collective operation of which one rank is gone (NCCL); a kernel that does not end; a GPU that has fallen off the bus; \
+a debugger.
+
+Excuses: another thread makes calls; the process has ended; calls of its user found no room in the kernel's tables, so \
+that some may be missing. A call that was entered before counting began is not seen.
+
+What to do: look at the other ranks and at the kernel's log for Xid messages. A kernel may take hours on purpose: the \
+confidence is `likely`.",
 };
 
 pub(super) const UNUSED: Kind = Kind {
@@ -87,7 +107,7 @@ Causes: a program for one GPU in a job for several; a CUDA_VISIBLE_DEVICES that 
 device 0.
 
 Excuses: an allocation that is not known; a GPU that a use of which the device is not known may be on; processes whose \
-calls are not counted; calls that are counted for less than ten minutes.
+calls are not counted, or found no room in the kernel's tables; calls that are counted for less than ten minutes.
 
 What to do: tell the user. What processes did that have ended is not in it, so a job that uses its GPUs one after the other is \
 found too: the confidence is `likely`.",

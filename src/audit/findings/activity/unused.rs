@@ -1,6 +1,6 @@
 //! Finds jobs that use fewer GPUs than they were allocated.
 
-use super::evidence::{about, active_of, listed};
+use super::evidence::{about, active_of, listed, may_miss};
 use super::pages::UNUSED;
 use crate::audit::facts::{Facts, Tenant};
 use crate::audit::{finding, wording};
@@ -15,8 +15,11 @@ pub(super) fn find(facts: &mut Facts<'_>, activity: &Activity) -> Vec<Finding> {
     if !activity.whole_node {
         return Vec::new();
     }
-    let is_whole =
-        |tenant: &&Tenant| tenant.sets.shares.is_empty() && tenant.sets.allocated.instances.is_empty();
+    let is_whole = |tenant: &&Tenant| {
+        tenant.sets.shares.is_empty()
+            && tenant.sets.allocated.instances.is_empty()
+            && !may_miss(facts, activity, tenant)
+    };
     facts.tenants.iter().filter(is_whole).filter_map(|tenant| report(facts, activity, tenant)).collect()
 }
 

@@ -23,7 +23,7 @@ int PTDS(cuMemcpy2D_v2)(), PTDS(cuMemcpy2DUnaligned_v2)(), PTSZ(cuMemcpy2DAsync_
 int PTDS(cuMemsetD8_v2)(), PTDS(cuMemsetD16_v2)(), PTDS(cuMemsetD32_v2)(), PTSZ(cuMemsetD8Async)(), PTSZ(cuMemsetD16Async)(), PTSZ(cuMemsetD32Async)();
 int PTDS(cuMemsetD2D8_v2)(), PTDS(cuMemsetD2D16_v2)(), PTDS(cuMemsetD2D32_v2)(), PTSZ(cuMemsetD2D8Async)(), PTSZ(cuMemsetD2D16Async)(), PTSZ(cuMemsetD2D32Async)();
 int cuMemAlloc_v2(), cuMemAllocPitch_v2(), cuMemAllocManaged(), cuMemHostAlloc(), cuMemAllocHost_v2(), cuMemCreate(), PTSZ(cuMemAllocAsync)(), PTSZ(cuMemAllocFromPoolAsync)(), cuMemFree_v2(), PTSZ(cuMemFreeAsync)(), cuMemFreeHost(), cuMemRelease();
-int cuStreamCreate(), cuStreamCreateWithPriority(), cuStreamDestroy_v2(), PTSZ(cuStreamSynchronize)(), PTSZ(cuStreamQuery)(), PTSZ(cuStreamWaitEvent)(), cuEventCreate(), PTSZ(cuEventRecord)(), PTSZ(cuEventRecordWithFlags)(), cuEventSynchronize(), cuEventQuery();
+int cuStreamCreate(), cuStreamCreateWithPriority(), cuStreamDestroy_v2(), PTSZ(cuStreamSynchronize)(), PTSZ(cuStreamQuery)(), PTSZ(cuStreamWaitEvent)(), cuEventCreate(), PTSZ(cuEventRecord)(), PTSZ(cuEventRecordWithFlags)(), cuEventSynchronize(), cuEventQuery(), cuEventDestroy_v2(), cuGraphDestroy(), cuGraphExecDestroy();
 
 #define NUMBER(value) ((u64)(value))
 #define LAUNCH(function, stream, ...) function((void *)8, 1, 1, 1, 32, 1, 1, 0, NUMBER(stream), __VA_ARGS__)
@@ -70,6 +70,7 @@ static void graphs(u64 s, u64 n)
 	cuGraphExecUpdate(executable, graph, NULL, NULL); PTSZ(cuGraphLaunch)(executable, s);
 	capture(s, &graph);
 	cuGraphExecUpdate_v2(executable, graph, NULL); PTSZ(cuGraphLaunch)(executable, s);
+	cuGraphDestroy(graph); cuGraphExecDestroy(executable);
 	/* A capture that its stream does not survive. */
 	u64 gone, again;
 	cuStreamCreate(&gone, 0); PTSZ(cuStreamBeginCapture_v2)(gone, 0); LAUNCH(PTSZ(cuLaunchKernel), gone, NULL, NULL); cuStreamDestroy_v2(gone);
@@ -95,6 +96,44 @@ static void many_events(u64 s, u64 n)
 
 	TIMES { cuEventCreate(&made[i], 0); PTSZ(cuEventRecord)(made[i], s); }
 	TIMES cuEventSynchronize(made[i]);
+}
+
+/* The same of events and graphs that are destroyed again. */
+static void brief(u64 s, u64 n)
+{
+	void *event, *graph, *made;
+
+	TIMES {
+		cuEventCreate(&event, 0); PTSZ(cuEventRecord)(event, s); cuEventSynchronize(event); cuEventDestroy_v2(event);
+		PTSZ(cuStreamBeginCapture_v2)(s, 0); LAUNCH(PTSZ(cuLaunchKernel), s, NULL, NULL); PTSZ(cuStreamEndCapture)(s, &graph);
+		cuGraphInstantiateWithFlags(&made, graph, NUMBER(0)); cuGraphDestroy(graph);
+		PTSZ(cuGraphLaunch)(made, s); cuGraphExecDestroy(made);
+	}
+}
+
+/* Threads that make one call each and stay. */
+static void *one_launch(void *x) { LAUNCH(PTSZ(cuLaunchKernel), 0, NULL, NULL); (*(volatile u64 *)x)++; pause(); return NULL; }
+static void many_threads(u64 n)
+{
+	static u64 done;
+	pthread_attr_t small;
+	pthread_t made;
+
+	pthread_attr_init(&small);
+	pthread_attr_setstacksize(&small, 64 << 10);
+	TIMES {
+		pthread_create(&made, &small, one_launch, &done);
+		while (*(volatile u64 *)&done <= i)
+			usleep(20);
+	}
+}
+
+/* Streams that are all captured at the same time. */
+static void many_captures(u64 n)
+{
+	u64 made;
+
+	TIMES { cuStreamCreate(&made, 0); PTSZ(cuStreamBeginCapture_v2)(made, 0); }
 }
 
 /* Processes that make one call each. */
@@ -176,6 +215,7 @@ static void waits(u64 s, u64 n)
 		PTSZ(cuStreamSynchronize)(s); PTSZ(cuStreamQuery)(s); cuCtxSynchronize(); cuCtxSynchronize_v2(context); cuCtxSynchronize_v2(NULL);
 		cuEventCreate(&event, 0); PTSZ(cuEventRecord)(event, s); cuEventQuery(event); cuEventSynchronize(event);
 		PTSZ(cuEventRecordWithFlags)(event, NUMBER(0), 0); cuEventSynchronize(event); PTSZ(cuStreamWaitEvent)(s, event, 0);
+		cuEventDestroy_v2(event);
 	}
 }
 
@@ -228,6 +268,11 @@ static void obey(const char *verb, u64 n, u64 *stream)
 	else if (IS("many-graphs")) many_graphs(s, n);
 	else if (IS("many-events")) many_events(s, n);
 	else if (IS("crowd")) crowd(n);
+	else if (IS("brief")) brief(s, n);
+	else if (IS("many-threads")) many_threads(n);
+	else if (IS("many-captures")) many_captures(n);
+	else if (IS("sync")) TIMES PTSZ(cuStreamSynchronize)(s);
+	else if (IS("names")) TIMES cuDeviceGetUuid(bytes, (int)i);
 	else if (IS("copies")) copies(s, n);
 	else if (IS("planes")) planes(s, n);
 	else if (IS("batch")) batches(s, n);

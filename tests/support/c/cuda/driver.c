@@ -105,6 +105,22 @@ static int give_up(int device)
 
 static int reset(int device) { release_all(primary[device]); return 0; }
 
+/* Waits for a stream. STANDIN_HOLD names a FIFO: the wait lasts until somebody writes a line
+ * into it. With STANDIN_CODES it fails, each time with another code. */
+static int wait_for_stream(struct stream *stream)
+{
+	static int codes = 1000;
+	FILE *hold = getenv("STANDIN_HOLD") ? fopen(getenv("STANDIN_HOLD"), "r") : NULL;
+
+	if (hold) {
+		getc(hold);
+		fclose(hold);
+	}
+	if (getenv("STANDIN_CODES"))
+		return codes++;
+	return sum(stream, WAITS, 1);
+}
+
 /* An exported function; with a suffix, also its variant for threads' streams. */
 #define EXPORT(name) static void *slot_##name __attribute__((used)) = do_##name; void name(void); REGISTER(name, name) \
 	__asm__(".text\n.globl " #name "\n.type " #name ",@function\n.p2align 5\n" #name ":\n" \
@@ -187,6 +203,8 @@ ONE(cuGraphInstantiateWithFlags, (struct graph **out, struct graph *graph, u64 f
 TWO(cuGraphInstantiateWithParams, _ptsz, (struct graph **out, struct graph *graph, void *parameters), make_graph(out, graph))
 ONE(cuGraphExecUpdate, (struct graph *executable, struct graph *graph, void *node, int *result), (executable->kernels = graph->kernels, 0))
 ONE(cuGraphExecUpdate_v2, (struct graph *executable, struct graph *graph, void *result), (executable->kernels = graph->kernels, 0))
+ONE(cuGraphDestroy, (struct graph *graph), (free(graph), 0))
+ONE(cuGraphExecDestroy, (struct graph *graph), (free(graph), 0))
 TWO(cuGraphLaunch, _ptsz, (struct graph *graph, u64 s), launch_graph(at(s, own), graph))
 
 /* Copies. An array is an address here. */
@@ -266,10 +284,11 @@ ONE(cuMemRelease, (u64 handle), release(handle))
 ONE(cuStreamCreate, (struct stream **out, unsigned flags), make_stream(out))
 ONE(cuStreamCreateWithPriority, (struct stream **out, unsigned flags, int priority), make_stream(out))
 ONE(cuStreamDestroy_v2, (struct stream *stream), drop_stream(stream))
-TWO(cuStreamSynchronize, _ptsz, (u64 s), sum(at(s, own), WAITS, 1))
+TWO(cuStreamSynchronize, _ptsz, (u64 s), wait_for_stream(at(s, own)))
 TWO(cuStreamQuery, _ptsz, (u64 s), query(at(s, own)))
 TWO(cuStreamWaitEvent, _ptsz, (u64 s, struct event *event, unsigned flags), stream_waits(at(s, own), event))
 ONE(cuEventCreate, (struct event **out, unsigned flags), make_event(out))
+ONE(cuEventDestroy_v2, (struct event *event), (free(event), 0))
 TWO(cuEventRecord, _ptsz, (struct event *event, u64 s), record(event, at(s, own)))
 TWO(cuEventRecordWithFlags, _ptsz, (struct event *event, u64 s, unsigned flags), record(event, at(s, own)))
 ONE(cuEventSynchronize, (struct event *event), sum(event->at, WAITS, 1))

@@ -15,6 +15,7 @@ struct config { dim3 grid, block; u64 shared; u64 stream; };
 #else
 #define SPT(name) name
 #endif
+int hipEventDestroy(void *), hipGraphDestroy(void *), hipGraphExecDestroy(void *);
 int hipSetDevice(int), hipGetDevice(int *), hipDeviceGetUuid(uint8_t *, int), hipDeviceSynchronize(void);
 int SPT(hipLaunchKernel)(SHAPE), SPT(hipLaunchCooperativeKernel)(SHAPE), hipExtLaunchKernel(SHAPE, void *, void *, int), hipModuleLaunchKernel(NUMBERS, void **, void **), hipModuleLaunchCooperativeKernel(NUMBERS, void **);
 int hipExtModuleLaunchKernel(NUMBERS, u64, void **, void **, void *, void *, unsigned), hipDrvLaunchKernelEx(struct config *, void *, void **, void **), hipLaunchKernelExC(struct config *, void *, void **), SPT(hipLaunchHostFunc)(u64, void (*)(void *), void *);
@@ -52,6 +53,7 @@ static void graphs(u64 s, u64 n)
 	hipGraphExecUpdate(executable, graph, NULL, NULL); SPT(hipGraphLaunch)(executable, s);
 	hipGraphInstantiateWithFlags(&executable, graph, 0); SPT(hipGraphLaunch)(executable, s);
 	hipGraphInstantiateWithParams(&executable, graph, NULL); SPT(hipGraphLaunch)(executable, s);
+	hipGraphDestroy(graph); hipGraphExecDestroy(executable);
 }
 
 /* Of each kind, and of one that is none. */
@@ -91,7 +93,7 @@ static void waits(u64 s, u64 n)
 	TIMES {
 		SPT(hipStreamSynchronize)(s); SPT(hipStreamQuery)(s); hipDeviceSynchronize();
 		hipEventCreate(&event); SPT(hipEventRecord)(event, s); hipEventQuery(event); hipEventSynchronize(event);
-		hipEventRecordWithFlags(event, 0, 0); hipEventSynchronize(event);
+		hipEventRecordWithFlags(event, 0, 0); hipEventSynchronize(event); hipEventDestroy(event);
 	}
 }
 

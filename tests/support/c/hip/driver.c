@@ -56,6 +56,8 @@ ONE(hipGraphInstantiate, (struct graph **out, struct graph *graph, void *a, void
 ONE(hipGraphInstantiateWithFlags, (struct graph **out, struct graph *graph, u64 flags), make_graph(out, graph))
 ONE(hipGraphInstantiateWithParams, (struct graph **out, struct graph *graph, void *parameters), make_graph(out, graph))
 ONE(hipGraphExecUpdate, (struct graph *executable, struct graph *graph, void *node, int *result), (executable->kernels = graph->kernels, 0))
+ONE(hipGraphDestroy, (struct graph *graph), (free(graph), 0))
+ONE(hipGraphExecDestroy, (struct graph *graph), (free(graph), 0))
 TWO(hipGraphLaunch, (struct graph *graph, u64 s), launch_graph(at(s, own), graph))
 
 /* Copies. Their kind says where they go. */
@@ -112,6 +114,7 @@ TWO(hipStreamSynchronize, (u64 s), sum(at(s, own), WAITS, 1))
 TWO(hipStreamQuery, (u64 s), query(at(s, own)))
 TWO(hipStreamWaitEvent, (u64 s, struct event *event, unsigned flags), stream_waits(at(s, own), event))
 ONE(hipEventCreate, (struct event **out), make_event(out))
+ONE(hipEventDestroy, (struct event *event), (free(event), 0))
 TWO(hipEventRecord, (struct event *event, u64 s), record(event, at(s, own)))
 ONE(hipEventRecordWithFlags, (struct event *event, u64 s, unsigned flags), record(event, at(s, own)))
 ONE(hipEventSynchronize, (struct event *event), sum(event->at, WAITS, 1))
