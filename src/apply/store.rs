@@ -46,7 +46,17 @@ const OTHERS: u32 = 0o077;
 pub(super) struct Store {
     journals: OwnedFd,
     pins: OwnedFd,
-    _lock: Flock<File>,
+    lock: Option<Flock<File>>,
+}
+
+/// Gives the lock back; where that fails it goes with the process, which is about to end.
+/// The lock's own destructor panics then.
+impl Drop for Store {
+    fn drop(&mut self) {
+        if let Some(Err((kept, _))) = self.lock.take().map(Flock::unlock) {
+            std::mem::forget(kept);
+        }
+    }
 }
 
 impl Store {
@@ -65,11 +75,11 @@ impl Store {
             });
         }
         let pins = made(&bpf, c"gpumap", PINS, OTHERS)?;
-        let lock = lock(&journals)?;
+        let lock = Some(lock(&journals)?);
         // Left by a gpumap that was killed while it wrote a journal: a journal with a
         // second name would be refused.
         let _none = unlinkat(&journals, UNFINISHED, UnlinkatFlags::NoRemoveDir);
-        Ok(Self { journals, pins, _lock: lock })
+        Ok(Self { journals, pins, lock })
     }
 
     /// Keeps the old program, and writes the journal: nothing may be changed before.

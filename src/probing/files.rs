@@ -365,7 +365,7 @@ fn is_mapped(wanted: &WantedFile<'_>, file_system: &ProbedFileSystem, mapped: Ma
     if file_system.numbered {
         return (file_system.device, wanted.file.stat().inode) == (mapped.device, mapped.inode);
     }
-    // A file whose name cannot be read is not taken for the mapped one: it is not watched, which is told.
+    // A file whose name cannot be read counts as another one, which is told.
     file_system.device == mapped.device || wanted.file.name().is_ok_and(|name| name == wanted.shown)
 }
 

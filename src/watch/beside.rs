@@ -23,9 +23,9 @@ impl<Q: Send + 'static, A: Send + 'static> Beside<Q, A> {
         let (sender, answers) = channel();
         // Without a thread every question is refused, which its asker has to tell.
         let _thread = thread::Builder::new().name("decode".to_owned()).spawn(move || {
-            // Whoever asked is gone.
+            // It fails once nobody can ask any more.
             while let Ok(question) = asked.recv() {
-                // Nobody waits for the answer any more.
+                // Nobody listens any more.
                 if sender.send(work(question)).is_err() {
                     return;
                 }

@@ -156,7 +156,7 @@ fn an_undo_is_done_or_not() {
 fn sweep_of(is_undo: bool) {
     let Some(host) = host::shared() else { return };
     let mount: &Path = &host;
-    let wanted = sweep::wanted(200);
+    let wanted = sweep::wanted(160);
     let seed = sweep::seed();
     let room = sweep::room("apply");
     let library = engine::build(&room);

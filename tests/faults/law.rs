@@ -63,12 +63,13 @@ pub fn judge(normal: &Normal, line: &Line, run: &Run, failed: &Failed, error: Er
         None => code == 3,
     };
     let changes = differences(normal, &run.answer.facts);
+    let is_absent = error == Errno::ENOENT && failed.may_say_absent();
     if is_incomplete {
-        return incomplete(normal, line, run, code, &changes);
+        return incomplete(normal, line, run, code, &changes, is_absent);
     }
     let is_same = changes.is_empty() && code == normal.code;
     let is_allowed = match error {
-        Errno::ENOENT => failed.may_say_absent() && changes.flips().next().is_none(),
+        Errno::ENOENT => is_absent && changes.flips().next().is_none(),
         // It is the answer of the kernel to a device that may not be opened.
         Errno::EPERM => failed.call == "faccessat",
         // And to the question for a page of memory that went.
@@ -86,8 +87,16 @@ pub fn judge(normal: &Normal, line: &Line, run: &Run, failed: &Failed, error: Er
     }
 }
 
-/// An incomplete answer has exit code 3, or that of what it found, and names the loss.
-fn incomplete(normal: &Normal, line: &Line, run: &Run, code: i32, changes: &Changes) -> Option<Breach> {
+/// An incomplete answer has exit code 3, or that of what it found, and names the loss; what
+/// went while it was looked at is none.
+fn incomplete(
+    normal: &Normal,
+    line: &Line,
+    run: &Run,
+    code: i32,
+    changes: &Changes,
+    is_absent: bool,
+) -> Option<Breach> {
     let has_found = code == 1 && normal.code == 1;
     // The exit code of `check` is that of its verdicts.
     let are_verdicts = line.name.starts_with("check") && code == normal.code && !changes.concern("checks[");
@@ -99,7 +108,7 @@ fn incomplete(normal: &Normal, line: &Line, run: &Run, code: i32, changes: &Chan
     let is_told = run.answer.errors.difference(&normal.answer.errors).next().is_some()
         || changes.says_why()
         || (line.kind == Kind::Text && !run.complaint.trim().is_empty());
-    if !is_told {
+    if !is_told && !is_absent {
         return breach("names no loss", changes.told());
     }
     let flips: Vec<String> = changes.flips().collect();

@@ -129,18 +129,18 @@ impl Resident for Export {
 /// Make sure that a watch goes on or says why it does not.
 #[test]
 fn watch() {
-    sweep_of(|_| Watch, 60);
+    sweep_of(|_| Watch, 40);
 }
 
 #[test]
 fn export_to_a_file() {
-    sweep_of(|_| Export { port: None }, 40);
+    sweep_of(|_| Export { port: None }, 24);
 }
 
 #[test]
 fn export_over_http() {
     let port = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    sweep_of(|_| Export { port: Some(port()) }, 40);
+    sweep_of(|_| Export { port: Some(port()) }, 24);
 }
 
 fn sweep_of<R: Resident>(make: impl Fn(&Stage) -> R + Sync, usual: usize) {

@@ -179,8 +179,11 @@ fn init() -> Child {
     let mut command = Command::new("sleep");
     command.arg("86400").stdin(Stdio::null()).stdout(Stdio::null()).env_clear();
     let prepare = || {
-        // SAFETY: a system call about this process.
-        unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
+        // SAFETY: system calls about this process, which ends with the test.
+        unsafe {
+            libc::signal(libc::SIGCHLD, libc::SIG_IGN);
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        }
         mount_at(c"proc", c"/proc", c"", 0)
     };
     // SAFETY: the closure makes system calls alone.

@@ -114,6 +114,7 @@ impl Running {
 
     /// Whether it has ended by itself; it stays to be waited for.
     pub fn has_ended(&self) -> bool {
+        // SAFETY: numbers and addresses, for which zero is a value.
         let mut facts = unsafe { std::mem::zeroed::<libc::siginfo_t>() };
         let how = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
         // SAFETY: the call writes to this place, which lives as long.
@@ -129,7 +130,9 @@ fn text(path: &Path) -> String {
 
 /// Waits for the end of a run; with what it used, and the helpers that it waited for.
 fn wait(child: &Child) -> (ExitStatus, Duration) {
-    let (mut status, mut usage) = (0, unsafe { std::mem::zeroed::<libc::rusage>() });
+    let mut status = 0;
+    // SAFETY: numbers, for which zero is a value.
+    let mut usage = unsafe { std::mem::zeroed::<libc::rusage>() };
     // SAFETY: the call writes to these two places, which live as long.
     let pid = unsafe { libc::wait4(child.id() as i32, &raw mut status, 0, &raw mut usage) };
     assert_eq!(pid, child.id() as i32, "{}", std::io::Error::last_os_error());

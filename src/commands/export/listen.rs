@@ -12,7 +12,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, mpsc};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use http_body_util::Full;
@@ -48,7 +48,10 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(super) struct Bound(TcpListener);
 
 /// A running server.
-pub(super) struct Server(Arc<RwLock<Page>>);
+pub(super) struct Server {
+    page: Arc<RwLock<Page>>,
+    thread: JoinHandle<()>,
+}
 
 /// The text in both formats.
 #[derive(Default)]
@@ -81,8 +84,10 @@ impl Bound {
             Err(error) => drop(ready.send(Err(error))),
         };
         let thread = thread::Builder::new().name("listen".to_owned()).spawn(serve);
-        let begun = thread.and_then(|_runs_on| begun.recv().unwrap_or_else(|_| Err(ErrorKind::Other.into())));
-        begun.map(|()| Server(page)).map_err(|error| failed("thread", &error))
+        let begun = thread.and_then(|thread| {
+            begun.recv().unwrap_or_else(|_| Err(ErrorKind::Other.into())).map(|()| Server { page, thread })
+        });
+        begun.map_err(|error| failed("thread", &error))
     }
 }
 
@@ -99,6 +104,15 @@ fn failed(what: &str, error: &io::Error) -> Failure {
 }
 
 impl Server {
+    /// Makes sure that somebody answers.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        if !self.thread.is_finished() {
+            return Ok(());
+        }
+        let why = "the thread that answers has ended: a call to the kernel failed";
+        Err(Failure::new(ProblemCode::Export, "--listen", why, "start gpumap export again"))
+    }
+
     /// Shows these metrics from now on.
     pub(super) fn publish(&self, families: &[Family]) -> io::Result<()> {
         let text = |format| {
@@ -107,7 +121,7 @@ impl Server {
         };
         let page =
             Page { classic: text(MetricsFormat::Classic)?, open_metrics: text(MetricsFormat::OpenMetrics)? };
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = page;
+        *self.page.write().unwrap_or_else(PoisonError::into_inner) = page;
         Ok(())
     }
 }

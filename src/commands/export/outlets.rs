@@ -57,6 +57,11 @@ impl<'a> Outlets<'a> {
         Ok(())
     }
 
+    /// Makes sure that the server still answers.
+    pub(super) fn served(&self) -> Result<(), Failure> {
+        self.server.as_ref().map_or(Ok(()), Server::check)
+    }
+
     /// Writes the job files. What is not known of jobs is a problem.
     pub(super) fn mapping(&self, mapping: &JobMapping) -> Result<Option<Problem>, Failure> {
         let Some(directory) = &self.args.dcgm_job_mapping else { return Ok(None) };

@@ -150,6 +150,7 @@ impl Exporter<'_, '_> {
     /// Hands out what is known. An outlet that fails is reported and tried again: a full
     /// disk or a missing directory may be mended while gpumap runs.
     fn publish(&mut self) -> Result<(), Failure> {
+        self.outlets.served()?;
         self.changes.checked(jiff::Timestamp::now().as_duration().as_secs_f64());
         let mut families = self.look.families.clone();
         families.extend(self.changes.families());

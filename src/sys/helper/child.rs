@@ -77,7 +77,7 @@ impl Channel {
     pub fn step(&mut self) -> bool {
         // SAFETY: the descriptor stays open until this process ends.
         let made = unsafe { BorrowedFd::borrow_raw(self.made) };
-        nix::unistd::write(made, &1_u64.to_ne_bytes()).is_ok()
+        again(|| nix::unistd::write(made, &1_u64.to_ne_bytes())).is_ok()
     }
 
     /// Sends what waits.

@@ -11,6 +11,7 @@ use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, send, socket
 use super::abandoned::{self, Child};
 use super::child::{self, Channel};
 use super::message::{Ended, fetch, framed, whole};
+use crate::sys::retry::again;
 
 /// A helper, seen from the process that started it. Dropping it kills it and
 /// waits for nothing.
@@ -53,7 +54,7 @@ impl Helper {
     pub fn send(&mut self, message: &[u8]) -> Result<(), Ended> {
         let framed = framed(message);
         let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
-        match send(self.channel.as_raw_fd(), &framed, flags) {
+        match again(|| send(self.channel.as_raw_fd(), &framed, flags)) {
             Ok(count) if count == framed.len() => Ok(()),
             _ => Err(Ended),
         }

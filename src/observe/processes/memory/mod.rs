@@ -78,7 +78,7 @@ impl Memory {
     ///
     /// # Errors
     ///
-    /// Those of openat(2); `EOPNOTSUPP` where the kernel does not tell which
+    /// Those of openat(2); `ENOSYS` where the kernel does not tell which
     /// pages are there (`CONFIG_PROC_PAGE_MONITOR`).
     pub(in crate::observe) fn open(dir: &Dir) -> Result<Self, Errno> {
         let file = dir.open_file(c"mem")?;

@@ -42,7 +42,7 @@ pub(super) struct Pages(File);
 impl Pages {
     pub(super) fn open(dir: &Dir) -> Result<Self, Errno> {
         let file = dir.open_file(c"pagemap");
-        file.map(Self).map_err(|errno| if errno == Errno::ENOENT { Errno::EOPNOTSUPP } else { errno })
+        file.map(Self).map_err(|errno| if errno == Errno::ENOENT { Errno::ENOSYS } else { errno })
     }
 
     /// How many bytes from `address` on, at most `length`, can be read without
