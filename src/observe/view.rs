@@ -65,10 +65,23 @@ pub(super) fn is_whole(hierarchy: &Hierarchy) -> Result<Option<bool>, Errno> {
     stat_at(&hierarchy.handle, c"cgroup.events").or_absent().map(|events| Some(events.is_none()))
 }
 
+/// Whether what gpumap sees is a container with an init and a tree of cgroups of its own,
+/// which is a node to those inside: a part of the node's cgroups, in which gpumap itself is
+/// somewhere below the root (or entered from outside). In a container that runs one
+/// application gpumap is in the root of what it sees, and everybody else is outside of it.
+///
+/// # Errors
+///
+/// Those of looking.
+fn is_node_of_its_own(hierarchy: &Hierarchy) -> Result<bool, Errno> {
+    let is_part = is_whole(hierarchy)? == Some(false);
+    Ok(is_part && hierarchy.own_cgroup().as_deref() != Some(b"/"))
+}
+
 /// What is known of the place that gpumap looks from, once the cgroups were walked.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View {
-    /// Whether processes of the node may be outside of gpumap's pid namespace.
+    /// Whether processes of what is seen may be outside of gpumap's pid namespace.
     has_own_pids: bool,
     /// Whether the question is about all processes of the node, wherever they are.
     concerns_node: bool,
@@ -93,6 +106,10 @@ pub(super) fn look(
         Vec::new()
     });
     let has_own_pids = foreign.contains(&"pid");
+    let is_own_node = is_node_of_its_own(hierarchy).unwrap_or_else(|errno| {
+        log.failed(hierarchy.mount.point.to_string_lossy(), errno);
+        false
+    });
     if seen.iter().any(|seen| seen.requested) {
         let is_numbered = is_numbered(&options.proc).unwrap_or_else(|errno| {
             log.failed(options.proc.join("self/status").to_string_lossy(), errno);
@@ -102,10 +119,12 @@ pub(super) fn look(
         requested.for_each(|seen| mark(&mut seen.cgroup, is_numbered, has_own_pids && hierarchy.is_legacy()));
     }
     if plan.is_whole() || plan.concerns_node {
-        part_of_cgroups(options, hierarchy, foreign.contains(&"cgroup"), log);
+        if !is_own_node {
+            part_of_cgroups(options, hierarchy, foreign.contains(&"cgroup"), log);
+        }
         hidden_processes(options, log);
     }
-    View { has_own_pids, concerns_node: plan.concerns_node }
+    View { has_own_pids: has_own_pids && !is_own_node, concerns_node: plan.concerns_node }
 }
 
 /// Marks the processes that a cgroup lists without a number that means them in `--proc`.

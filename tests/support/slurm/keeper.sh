@@ -8,6 +8,14 @@ if read -r line; then
         exec unshare -m -C -p -n -i -f --kill-child --mount-proc sh "$3" "$1"' sh "$@" </dev/null &
     node=$!
     exec >/dev/null
+    # Outside of the node that it made: in its cgroups it would be a process that those
+    # inside cannot see.
+    first=
+    until read -r first _ <"/proc/$node/task/$node/children"; [ -n "$first" ]; do
+        kill -0 "$node" || break
+        sleep 0.01
+    done
+    echo "$node" >"${2%/*}/cgroup.procs"
     read -r line
     # The namespace's first process, so that unshare reaps it; else unshare itself.
     read -r first _ <"/proc/$node/task/$node/children"

@@ -130,9 +130,10 @@ impl Cluster {
     /// A command inside, in a cgroup that belongs to no job.
     pub fn command(&self, program: &str) -> Command {
         let init = self.init.to_string();
-        let mut command = Command::new("sh");
-        command.args(["-c", JOIN, "sh"]).arg(self.scratch.path().join("init/cgroup.procs"));
-        command.args(["nsenter", "-t", &init, "-m", "-C", "-p", "-n", "-i", program]);
+        let mut command = Command::new("nsenter");
+        command.args(["-t", &init, "-m", "-C", "-p", "-n", "-i"]);
+        // In there: nsenter waits outside, where those inside cannot see it.
+        command.args(["sh", "-c", JOIN, "sh", "/sys/fs/cgroup/init/cgroup.procs", program]);
         command.env_clear().env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
         command.env("SLURM_CONF", self.work.join("etc/slurm.conf")).env("LANG", "C.UTF-8");
         command.stdin(Stdio::null()).current_dir("/");
