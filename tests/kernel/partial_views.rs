@@ -12,9 +12,9 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 use crate::support::cgroup::Tree;
-use crate::support::host;
 use crate::support::node::{self, Sleeper};
-use crate::support::programs;
+use crate::support::scenario::programs::slurm;
+use crate::support::{bpf, host, programs};
 
 /// A user whose processes nobody else's test has.
 const USER: &str = "61191";
@@ -32,7 +32,8 @@ impl Scene {
     fn new(root: &Path) -> Self {
         let top = Tree::new(root);
         let task = top.child(TASK);
-        let program = programs::constant("Slurm_Cgroup_v2", 1);
+        let rules = [(195, 0, true), (195, 1, true), (195, 2, true), (195, 3, true)];
+        let program = bpf::load_bytes("Slurm_Cgroup_v2", &slurm(&rules), true, true).unwrap();
         programs::attach(&File::open(top.path().join(JOB)).unwrap(), &program, 0);
         let sleeper = Sleeper::new(&[&task]);
         Self { top, sleeper, _program: program }

@@ -94,16 +94,29 @@ impl DescriptorTables<'_> {
     fn thread(self, tasks: &Dir, tid: u32, progress: &mut Progress, held: &mut HeldDevices, end: Instant) {
         let place = if self.is_own { find(&progress.tables, tid) } else { Err(Errno::ENOSYS) };
         let mut theirs = HeldDevices::default();
-        let read = match (PinnedProcess::open(tasks, tid), place) {
-            (_, Ok(Ok(()))) => Ok(()),
+        let thread = PinnedProcess::open(tasks, tid);
+        let read = match (&thread, place) {
+            // It shares the only table that there is.
+            (_, Ok(Ok(()))) if progress.tables.len() == 1 => Ok(()),
+            (Err(NotRead::Gone), _) => Err(Errno::ESRCH),
+            (Err(NotRead::Failed(_, errno)), _) => Err(*errno),
+            (Ok(_), Ok(Ok(()))) => Ok(()),
             // No failure: the place where its table belongs.
             (Ok(thread), Ok(Err(_))) => descriptors(thread.dir(), held, end),
             // Where tables cannot be compared, each thread's is read.
             (Ok(thread), Err(_)) => descriptors(thread.dir(), &mut theirs, end),
-            (Err(NotRead::Gone), _) => Err(Errno::ESRCH),
-            (Err(NotRead::Failed(_, errno)), _) => Err(errno),
         };
         held.join(theirs);
+        // A thread that is ending has no table any more, as all others that are: it looks
+        // empty, or the same as another one.
+        let is_ending = |thread: &PinnedProcess| match thread.stat() {
+            Ok(stat) => stat.is_ending(),
+            Err(NotRead::Gone) => true,
+            Err(NotRead::Failed(..)) => false,
+        };
+        if progress.tables.len() > 1 || place != Ok(Ok(())) {
+            progress.vanished |= thread.as_ref().is_ok_and(is_ending);
+        }
         match read {
             Ok(()) => {}
             Err(errno) if is_absence(errno) => {
