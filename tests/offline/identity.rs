@@ -241,8 +241,8 @@ fn unread_programs_differ() {
 #[test]
 fn each_cgroup_has_its_own_rules() {
     let masks = [0x0f0f_0f0f, 0xf00f_3311_u32.cast_signed()];
-    let mut observation = Observation::default();
-    observation.scope = vec![Scope { path: "/".into(), recursive: true }];
+    let scope = vec![Scope { path: "/".into(), recursive: true }];
+    let mut observation = Observation { scope, ..Observation::default() };
     let nothing = Answer::Known(Vec::new());
     observation.cgroups.push(Cgroup { path: "/".into(), effective: nothing, ..Cgroup::default() });
     for (place, mask) in masks.into_iter().enumerate() {
