@@ -17,7 +17,7 @@ impl Decoder {
     /// The name of a policy, the same in every run of every gpumap that numbers the
     /// question's bits alike. That of an exact policy is a hash of everything that it
     /// says: equal ids are equal verdicts, and other ids are others. That of a policy
-    /// which is not exact begins with [`INEXACT`] and is a hash of what it was made of:
+    /// which is not exact begins with `inexact-` and is a hash of what it was made of:
     /// equal ids are equal verdicts.
     pub fn id(&mut self, policy: Policy) -> String {
         if let Some(digest) = self.origins.digest(policy.origin) {
