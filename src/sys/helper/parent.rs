@@ -38,8 +38,9 @@ impl Helper {
     ///
     /// Those of socketpair(2) and fork(2).
     pub fn start(keep: &[BorrowedFd<'_>], work: impl FnOnce(&mut Channel)) -> Result<Self, Errno> {
-        let (own, other) = socketpair(AddressFamily::Unix, SockType::Stream, None, SockFlag::SOCK_CLOEXEC)?;
-        let made = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
+        let pair = || socketpair(AddressFamily::Unix, SockType::Stream, None, SockFlag::SOCK_CLOEXEC);
+        let (own, other) = again(pair)?;
+        let made = again(|| EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK))?;
         abandoned::sweep();
         let child = child::fork(&other, &made, keep, work)?;
         Ok(Self { channel: own, inbox: Vec::new(), made, made_before: 0, _child: child })

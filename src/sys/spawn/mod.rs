@@ -23,6 +23,7 @@ use nix::unistd::{pipe2, write};
 
 use super::access::{Access, AccessAnswer, answer, mode};
 use super::helper::{Child, MOST_LEFT_BEHIND, left_behind};
+use super::retry::again;
 use membership::Membership;
 
 /// Questions of one process: their answers fit into the smallest pipe there
@@ -98,8 +99,8 @@ pub fn ask_inside(
         .map(|(node, access)| (node.as_raw_fd(), mode(*access)))
         .collect();
     let mut answers = vec![0_u8; asked.len() * size_of::<c_int>()];
-    let (reader, writer) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK).map_err(AskError::Start)?;
-    let go = EventFd::from_flags(EfdFlags::EFD_CLOEXEC).map_err(AskError::Start)?;
+    let (reader, writer) = again(|| pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)).map_err(AskError::Start)?;
+    let go = again(|| EventFd::from_flags(EfdFlags::EFD_CLOEXEC)).map_err(AskError::Start)?;
     let ends = (go.as_fd().as_raw_fd(), writer.as_raw_fd());
     let child = start(cgroup, &asked, &mut answers, ends).map_err(AskError::Start)?;
     drop(writer);
