@@ -1,6 +1,7 @@
 //! What the sweeps share: how many faults, which seed, workers beside each other.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// How many calls fail in a sweep: `GPUMAP_FAULTS`, or `usual`; 0 for all.
 pub fn wanted(usual: usize) -> usize {
@@ -21,7 +22,9 @@ pub fn seed() -> u64 {
 
 /// A directory of a sweep's own.
 pub fn room(name: &str) -> PathBuf {
-    let room = std::env::temp_dir().join(format!("gpumap-faults-{}-{name}", std::process::id()));
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let room = std::env::temp_dir().join(format!("gpumap-faults-{}-{name}-{count}", std::process::id()));
     std::fs::create_dir_all(&room).unwrap();
     room
 }

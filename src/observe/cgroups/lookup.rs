@@ -192,12 +192,11 @@ pub fn open_cgroup(options: &Options, path: &Text, id: u64) -> Result<Dir, Obser
     let hierarchy = Hierarchy::find(options)?;
     let named = || PathBuf::from(OsStr::from_bytes(path.as_bytes()));
     let gone = || ObserveError::NoSuchCgroup { path: named(), root: hierarchy.mount.point.clone() };
-    let opened = hierarchy.open(CgroupPath::new(path)).and_then(|dir| Ok((dir.stat()?, dir)));
     let failed = |errno| ObserveError::Open { path: named(), errno };
-    match opened.or_absent().map_err(failed)? {
-        Some((stat, dir)) if stat.inode == id => Ok(dir),
-        _ => Err(gone()),
-    }
+    let dir = hierarchy.open(CgroupPath::new(path)).or_absent().map_err(failed)?.ok_or_else(gone)?;
+    // Nothing that this says of an open directory means that it is not there.
+    let stat = dir.stat().map_err(failed)?;
+    if stat.inode == id { Ok(dir) } else { Err(gone()) }
 }
 
 /// The cgroups whose names gpumap trusts, from its own place in the hierarchy; without a
