@@ -115,6 +115,7 @@ impl DescriptorTables<'_> {
             Err(NotRead::Failed(..)) => false,
         };
         if progress.tables.len() > 1 || place != Ok(Ok(())) {
+            // One that could not be opened is told below.
             progress.vanished |= thread.as_ref().is_ok_and(is_ending);
         }
         match read {
