@@ -19,6 +19,8 @@ use nix::sys::stat::{FileStat, Mode, SFlag, fstat};
 use nix::sys::statfs::{PROC_SUPER_MAGIC, fstatfs};
 use nix::unistd::geteuid;
 
+use crate::sys::retry::again;
+
 use super::error::OutputError;
 
 /// Symbolic links that are followed (`MAXSYMLINKS`, `linux/namei.h`).
@@ -110,8 +112,8 @@ impl PathWalk {
     }
 
     fn look(&self, name: &CString) -> Result<Step, Errno> {
-        let handle = openat(&self.at, name.as_c_str(), flags() | OFlag::O_NOFOLLOW, Mode::empty())?;
-        let stat = fstat(&handle)?;
+        let handle = again(|| openat(&self.at, name.as_c_str(), flags() | OFlag::O_NOFOLLOW, Mode::empty()))?;
+        let stat = again(|| fstat(&handle))?;
         Ok(Step { handle, stat })
     }
 
@@ -130,12 +132,12 @@ impl PathWalk {
             );
             return Err(OutputError::refused(why, "name the file itself"));
         }
-        if fstatfs(&self.at)?.filesystem_type() == PROC_SUPER_MAGIC {
-            let handle = openat(&self.at, name.as_c_str(), flags(), Mode::empty())?;
-            let stat = fstat(&handle)?;
+        if again(|| fstatfs(&self.at))?.filesystem_type() == PROC_SUPER_MAGIC {
+            let handle = again(|| openat(&self.at, name.as_c_str(), flags(), Mode::empty()))?;
+            let stat = again(|| fstat(&handle))?;
             return Ok(Some(Step { handle, stat }));
         }
-        let text = readlinkat(&self.at, name.as_c_str())?;
+        let text = again(|| readlinkat(&self.at, name.as_c_str()))?;
         self.go_on_with(Path::new(&text))?;
         Ok(None)
     }
@@ -143,7 +145,7 @@ impl PathWalk {
     /// Refuses what another user made in a directory where everybody may make
     /// files, as `fs.protected_regular` and `fs.protected_fifos` do.
     fn trust(&self, stat: &FileStat, what: &str) -> Result<(), OutputError> {
-        let is_shared = fstat(&self.at)?.st_mode & Mode::S_IWOTH.bits() != 0;
+        let is_shared = again(|| fstat(&self.at))?.st_mode & Mode::S_IWOTH.bits() != 0;
         if is_shared && !is_ours(stat.st_uid) {
             let why = format!(
                 "a {what} of another user (uid {}) in a directory that everybody may write to",

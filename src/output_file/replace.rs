@@ -17,6 +17,7 @@ use nix::sys::stat::{Mode, fchmod};
 use nix::unistd::{UnlinkatFlags, linkat, unlinkat};
 
 use super::error::OutputError;
+use crate::sys::retry::again;
 
 /// Names that are tried for the new file.
 const TRIES: usize = 16;
@@ -58,13 +59,13 @@ struct Temporary<'a> {
 fn create(directory: &OwnedFd) -> Result<(File, Temporary<'_>), OutputError> {
     let mode = PRIVATE;
     let common = OFlag::O_WRONLY | OFlag::O_CLOEXEC;
-    match openat(directory, c".", common | OFlag::O_TMPFILE, mode) {
+    match again(|| openat(directory, c".", common | OFlag::O_TMPFILE, mode)) {
         Ok(file) => return Ok((file.into(), Temporary { directory, name: None })),
         Err(Errno::EOPNOTSUPP | Errno::EISDIR | Errno::ENOENT | Errno::EINVAL) => {}
         Err(error) => return Err(error.into()),
     }
     let flags = common | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW;
-    let (file, name) = with_new_name(|name| openat(directory, name, flags, mode))?;
+    let (file, name) = with_new_name(|name| again(|| openat(directory, name, flags, mode)))?;
     Ok((file.into(), Temporary { directory, name: Some(name) }))
 }
 
