@@ -188,7 +188,7 @@ fn kind(stat: &FileStat) -> SFlag {
 }
 
 fn open(at: impl AsFd, name: &CStr) -> Result<OwnedFd, Errno> {
-    openat(at, name, flags() | OFlag::O_DIRECTORY, Mode::empty())
+    again(|| openat(at.as_fd(), name, flags() | OFlag::O_DIRECTORY, Mode::empty()))
 }
 
 fn flags() -> OFlag {

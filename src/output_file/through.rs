@@ -10,6 +10,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::Mode;
 
 use super::error::OutputError;
+use crate::sys::retry::again;
 
 /// Milliseconds that a reader may take nothing.
 const PATIENCE: u16 = 10_000;
@@ -23,7 +24,7 @@ pub(super) fn write(
 ) -> Result<(), OutputError> {
     let flags = OFlag::O_WRONLY | OFlag::O_APPEND | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
     let name = format!("/proc/self/fd/{}", target.as_raw_fd());
-    let file = match openat(AT_FDCWD, name.as_str(), flags, Mode::empty()) {
+    let file = match again(|| openat(AT_FDCWD, name.as_str(), flags, Mode::empty())) {
         Err(Errno::ENXIO) => {
             return Err(OutputError::refused("nobody reads from it", "start the reader first"));
         }
