@@ -75,7 +75,7 @@ pub(super) fn is_whole(hierarchy: &Hierarchy) -> Result<Option<bool>, Errno> {
 /// Those of looking.
 fn is_node_of_its_own(hierarchy: &Hierarchy) -> Result<bool, Errno> {
     let is_part = is_whole(hierarchy)? == Some(false);
-    Ok(is_part && hierarchy.own_cgroup().as_deref() != Some(b"/"))
+    Ok(is_part && hierarchy.is_away_from_root())
 }
 
 /// What is known of the place that gpumap looks from, once the cgroups were walked.

@@ -78,6 +78,15 @@ impl Hierarchy {
         self.mount.inside(self.line(&self.own)?)
     }
 
+    /// Whether gpumap is certainly in another cgroup than the root of what is mounted: below
+    /// it, or outside of it, which the kernel writes with `/..` in front.
+    pub(in crate::observe) fn is_away_from_root(&self) -> bool {
+        match self.own_cgroup() {
+            Some(own) => own != b"/",
+            None => self.line(&self.own).is_some_and(|line| line.starts_with(b"/..")),
+        }
+    }
+
     /// The path in this hierarchy among the cgroups of a process.
     pub(in crate::observe) fn line<'l>(&self, lines: &'l CgroupLines) -> Option<&'l [u8]> {
         if self.is_legacy() { lines.devices() } else { lines.unified() }
