@@ -19,7 +19,7 @@ const NAMELESS: &str = "without a name (the kernel shows names to those who have
 /// Most bytes of a value that are told apart where a helper writes them.
 const MOST_FILLED: usize = 64;
 /// Bytes of `struct bpf_dynptr` (`linux/bpf.h`).
-const DYNPTR: u64 = 16;
+pub const DYNPTR: u64 = 16;
 /// Bytes of `struct bpf_cgroup_dev_ctx`.
 const CONTEXT_SIZE: i64 = 12;
 /// Most bytes that a helper is followed in copying.
@@ -242,10 +242,15 @@ impl Machine<'_> {
             return false;
         };
         let Some(size) = bytes_to_read(state) else { return false };
+        // Which byte is copied first is left open, so the places must not overlap.
+        let may_overlap = matches!(from.base, Base::Stack(_)) && !are_apart(to, from, size);
+        !may_overlap && self.is_own_memory(from, size)
+    }
+
+    /// Whether `size` bytes at this address are memory of the program, all of it there.
+    pub(super) fn is_own_memory(&mut self, from: &Pointer, size: i64) -> bool {
         let (first, end) = match &from.base {
             Base::Context => (0, CONTEXT_SIZE),
-            // Which byte is copied first is left open, so the places must not overlap.
-            Base::Stack(_) if !are_apart(to, from, size) => return false,
             Base::Stack(_) => (-frame::SIZE, 0),
             Base::Array(map) => (0, self.code.maps[*map].array_size()),
             Base::MapValue(selection) => (0, self.code.maps[selection.map].value_size as i64),
@@ -253,8 +258,7 @@ impl Machine<'_> {
         };
         let is_inside =
             |place: i64| place >= first && place.checked_add(size).is_some_and(|last| last <= end);
-        let from = from.clone();
-        self.places(&from, 0).is_some_and(|places| places.into_iter().all(|(_, place)| is_inside(place)))
+        self.places(from, 0).is_some_and(|places| places.into_iter().all(|(_, place)| is_inside(place)))
     }
 
     fn probe_read(&mut self, state: &mut MachineState) -> Result<Value, Stop> {

@@ -1,7 +1,7 @@
 //! A program made ready to run: operations, flow, the maps it can reach.
 
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::bytecode::{Arithmetic, Insn, Operand, Operation};
@@ -12,6 +12,7 @@ use super::clobber;
 use super::flow::Flow;
 use super::helpers::{self, KernelFunction};
 use super::hidden;
+use super::plain_moves::plain_moves;
 use super::replaced::replaced;
 use super::stores::Stores;
 use super::table::{self, CheckedMaps, Table, TableKind};
@@ -33,6 +34,7 @@ pub struct Parsed {
     flow: Arc<Flow>,
     calls: Arc<BTreeMap<i32, String>>,
     lookups: Arc<BTreeMap<usize, Step>>,
+    plain_moves: Arc<BTreeSet<usize>>,
     may_touch_retval: bool,
     names_maps: bool,
 }
@@ -61,6 +63,8 @@ impl Parsed {
         let names_maps = |operation: &Operation| {
             matches!(operation, Operation::LoadMap { .. } | Operation::LoadMapValue { .. })
         };
+        let name = |helper| calls.get(&helper).map(String::as_str);
+        let plain_moves = plain_moves(&operations, name, |call| helpers::known_function(&calls, call));
         let may_touch_retval = each(&operations).any(|operation| may_touch_retval(operation, &calls));
         let names_maps = each(&operations).any(names_maps);
         Ok(Self {
@@ -70,6 +74,7 @@ impl Parsed {
             operations: Arc::new(operations),
             calls: Arc::new(calls),
             lookups: Arc::new(lookups),
+            plain_moves: Arc::new(plain_moves),
         })
     }
 }
@@ -85,6 +90,8 @@ pub struct Code<'a> {
     calls: Arc<BTreeMap<i32, String>>,
     /// The calls without a name that can only be lookups.
     lookups: Arc<BTreeMap<usize, Step>>,
+    /// The moves that are not clear, but plain where they move an address.
+    plain_moves: Arc<BTreeSet<usize>>,
     /// The maps of the program, and after them those inside these.
     pub maps: Vec<Table<'a>>,
     /// What a part of the program that could not be followed may write, once
@@ -113,12 +120,24 @@ impl<'a> Code<'a> {
         path: Vec<u64>,
         checked: Option<&'a CheckedMaps>,
     ) -> Self {
-        let Parsed { operations, flow, calls, lookups, may_touch_retval, names_maps } = parsed;
+        let Parsed { operations, flow, calls, lookups, plain_moves, may_touch_retval, names_maps } = parsed;
         let maps = table::of_program(program, maps, checked);
         let own = clobber::own(&maps);
         let is_blinded = !maps.is_empty() && !names_maps;
         let unfollowed = OnceCell::new();
-        Self { operations, flow, calls, lookups, maps, unfollowed, own, path, may_touch_retval, is_blinded }
+        Self {
+            operations,
+            flow,
+            calls,
+            lookups,
+            plain_moves,
+            maps,
+            unfollowed,
+            own,
+            path,
+            may_touch_retval,
+            is_blinded,
+        }
     }
 
     /// Whether the program calculates in a way that may outgrow a diagram of
@@ -157,6 +176,11 @@ impl<'a> Code<'a> {
     pub fn can_only_be_lookup(&self, pc: usize, map: &Table<'_>) -> bool {
         let fits = |Step { step, read }: &Step| map.value_size <= *step && *read <= map.value_size;
         map.kind == TableKind::Hash && self.lookups.get(&pc).is_some_and(fits)
+    }
+
+    /// Whether the move at `pc`, which is not clear, is plain where it moves an address.
+    pub fn moves_addresses(&self, pc: usize) -> bool {
+        self.plain_moves.contains(&pc)
     }
 
     /// The function of the kernel at this distance, if gpumap runs it; else why
@@ -284,7 +308,7 @@ fn each(operations: &[Operation]) -> impl Iterator<Item = &Operation> {
 fn may_touch_retval(operation: &Operation, calls: &BTreeMap<i32, String>) -> bool {
     match operation {
         Operation::CallHelper { helper } => helpers::may_touch_retval(calls.get(helper).map(String::as_str)),
-        Operation::CallKernel { function } => !helpers::is_known_function(calls, *function),
+        Operation::CallKernel { function } => helpers::known_function(calls, *function).is_none(),
         Operation::Unsupported { .. } => true,
         Operation::Arithmetic { .. }
         | Operation::Unclear { .. }

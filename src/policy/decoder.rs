@@ -119,12 +119,12 @@ impl Decoder {
         if self.limit().is_over() {
             return (self.late(digest), Written::everything());
         }
-        let (policy, written, is_cut) = self.settle(codes, context);
+        let (policy, written, is_partial) = self.settle(codes, context);
         if self.is_known(policy) {
             return (policy, written);
         }
         // A single question may be settled where all at once are not.
-        let answers = (is_complex || is_cut) && !self.limit().is_over();
+        let answers = (is_complex || is_partial) && !self.limit().is_over();
         let answerer = answers.then(|| Stack::new(programs, context, written.clone()));
         let digest = digest.unwrap_or_else(|| digest_of_programs(programs, context));
         (self.made_of(policy, digest, answerer.map(Answerer::Programs)), written)
@@ -153,7 +153,7 @@ impl Decoder {
     }
 
     /// The policy, what the programs may write (so that reads of it are unknown),
-    /// and whether some paths were given up as too complex.
+    /// and whether a single question may be settled that this leaves open.
     pub(super) fn settle(
         &mut self,
         codes: &[ProgramCode<'_>],
@@ -164,17 +164,17 @@ impl Decoder {
             if round == MAX_ROUNDS {
                 written.add_all(&most_written(codes));
             }
-            let (policy, is_new, is_cut) = self.attempt(codes, context, &mut written);
+            let (policy, is_new, is_partial) = self.attempt(codes, context, &mut written);
             if !is_new || round == MAX_ROUNDS {
-                return (policy, written, is_cut);
+                return (policy, written, is_partial);
             }
         }
         (self.nothing_drawn(TOO_COMPLEX), Written::everything(), false)
     }
 
     /// The policy, provided that no program writes more than `written`; what they do
-    /// write is added there. Also returns whether that was new, and whether some
-    /// paths were given up.
+    /// write is added there. Also returns whether that was new, and whether a single
+    /// question may be settled that this leaves open.
     fn attempt(
         &mut self,
         codes: &[ProgramCode<'_>],
@@ -204,9 +204,9 @@ impl Decoder {
             let all = policies.into_iter().fold(self.everything(), |sum, policy| self.both(sum, policy));
             self.whole(all)
         };
-        let (is_new, cut) = (run.is_new, run.cut);
+        let (is_new, is_wide, cut) = (run.is_new, run.is_wide, run.cut);
         cut.iter().for_each(|program| self.shares.give_up(*program));
-        (policy, is_new, !cut.is_empty())
+        (policy, is_new, is_wide || !cut.is_empty())
     }
 
     /// A policy of programs that may be too complex as a whole: nothing of it is
@@ -491,13 +491,15 @@ struct Run<'w> {
     /// How many programs there are: together they may cost what one may.
     programs: usize,
     is_new: bool,
+    /// Whether one reads at more places than are told apart.
+    is_wide: bool,
     /// The ids of the programs of which some paths were given up.
     cut: BTreeSet<u32>,
 }
 
 impl<'w> Run<'w> {
     fn new(surroundings: Surroundings, written: &'w mut Written, programs: usize) -> Self {
-        Self { surroundings, written, programs, is_new: false, cut: BTreeSet::new() }
+        Self { surroundings, written, programs, is_new: false, is_wide: false, cut: BTreeSet::new() }
     }
 
     /// Runs all programs; where the request is allowed.
@@ -528,6 +530,7 @@ impl<'w> Run<'w> {
             },
         };
         self.is_new |= self.written.add(&outcome.writes);
+        self.is_wide |= outcome.is_wide;
         if outcome.is_cut {
             self.cut.insert(program.program.id);
         }

@@ -27,7 +27,7 @@ impl Flow {
 }
 
 /// The slots that may follow `pc`; calls are stepped over.
-fn successors(operations: &[Operation], pc: usize) -> [Option<usize>; 2] {
+pub fn successors(operations: &[Operation], pc: usize) -> [Option<usize>; 2] {
     let next = Some(pc + operations[pc].slots());
     match operations[pc] {
         Operation::Jump { target } => [Some(target), None],

@@ -26,7 +26,7 @@ pub enum Effect {
     /// Reads an entry of the map in r1, or takes it out, and writes it to the memory
     /// at r2.
     Takes,
-    /// Returns memory for a record, or null.
+    /// Returns memory for a record, or memory that a dynptr describes; or null.
     Record,
     /// Returns the value that the map in r1 keeps for an object outside of the
     /// program; null if the flag is set and the object has none.
@@ -70,6 +70,8 @@ const READERS: &[&str] = &[
     "bpf_dynptr_write",
     "bpf_ringbuf_submit_dynptr",
     "bpf_ringbuf_discard_dynptr",
+    // The value is what is asked for: a Bloom filter gives none back.
+    "bloom_map_peek_elem",
 ];
 
 /// The effect of the kernel function `name` as a helper; `None` if gpumap does not
@@ -91,7 +93,7 @@ pub fn effect(name: &str) -> Option<Effect> {
         | "bpf_probe_read" => Effect::Fills(1, Some(2)),
         "bpf_get_ns_current_pid_tgid" => Effect::Fills(3, Some(4)),
         "bpf_strtol" | "bpf_strtoul" => Effect::FillsBytes(4, 8),
-        "bpf_ringbuf_reserve" => Effect::Record,
+        "bpf_ringbuf_reserve" | "bpf_dynptr_data" => Effect::Record,
         // The old pointer, which is in r0, was in the place of the new one.
         "bpf_kptr_xchg" => Effect::FillsBytes(1, 8),
         "bpf_timer_init" | "bpf_timer_start" | "bpf_timer_cancel" => Effect::FillsBytes(1, TIMER),
@@ -181,6 +183,12 @@ pub enum KernelFunction {
     NextNumber,
     /// `void bpf_iter_num_destroy(struct bpf_iter_num *it)`
     DestroyIterator,
+    /// `int bpf_iter_bits_new(struct bpf_iter_bits *it, const u64 *bits, u32 words)`
+    NewBits,
+    /// `int *bpf_iter_bits_next(struct bpf_iter_bits *it)`
+    NextBit,
+    /// `void bpf_iter_bits_destroy(struct bpf_iter_bits *it)`
+    DestroyBits,
     /// `void bpf_throw(u64 cookie)`: it ends the program with what the function for
     /// exceptions returns.
     Throw,
@@ -192,10 +200,17 @@ pub enum KernelFunction {
     /// It writes eight bytes at the address in this register, which is on the stack,
     /// and returns nothing or a number.
     SavesFlags(usize),
+    /// `int bpf_dynptr_clone(const struct bpf_dynptr *p, struct bpf_dynptr *clone)`
+    CopiesDynptr,
+    /// `void *bpf_dynptr_slice(const struct bpf_dynptr *p, u64 offset, void *buffer, u64 size)`:
+    /// it returns memory that the dynptr describes, or the buffer, to which it has copied
+    /// that; or null. What it returns is there to be read alone.
+    Slice,
 }
 
 /// Functions that take or give back what keeps an object of the kernel there,
-/// keep others from running meanwhile, or read or print text. Locks and heads of lists are
+/// keep others from running meanwhile, or read or print text. Those for dynptrs write to
+/// memory that was counted as written when the dynptr was made. Locks and heads of lists are
 /// memory that the verifier lets no program read.
 const HARMLESS_FUNCTIONS: &[&str] = &[
     "bpf_rcu_read_lock",
@@ -220,6 +235,8 @@ const HARMLESS_FUNCTIONS: &[&str] = &[
     "bpf_list_push_front_impl",
     "bpf_list_push_back_impl",
     "bpf_dynptr_adjust",
+    "bpf_dynptr_copy",
+    "bpf_dynptr_memset",
     "bpf_dynptr_is_null",
     "bpf_dynptr_is_rdonly",
     "bpf_dynptr_size",
@@ -255,19 +272,24 @@ pub fn kernel_function(name: &str) -> Option<KernelFunction> {
         "bpf_iter_num_new" => KernelFunction::NewIterator,
         "bpf_iter_num_next" => KernelFunction::NextNumber,
         "bpf_iter_num_destroy" => KernelFunction::DestroyIterator,
+        "bpf_iter_bits_new" => KernelFunction::NewBits,
+        "bpf_iter_bits_next" => KernelFunction::NextBit,
+        "bpf_iter_bits_destroy" => KernelFunction::DestroyBits,
         "bpf_throw" => KernelFunction::Throw,
         "bpf_local_irq_save" => KernelFunction::SavesFlags(1),
         "bpf_res_spin_lock_irqsave" => KernelFunction::SavesFlags(2),
+        "bpf_dynptr_clone" => KernelFunction::CopiesDynptr,
+        "bpf_dynptr_slice" => KernelFunction::Slice,
         name if HARMLESS_FUNCTIONS.contains(&name) => KernelFunction::Harmless,
         name if OBJECT_FUNCTIONS.contains(&name) => KernelFunction::Object,
         _ => return None,
     })
 }
 
-/// Whether gpumap carries out the kernel function of this call, by the names of a
-/// program's calls.
-pub fn is_known_function(calls: &BTreeMap<i32, String>, call: i32) -> bool {
-    calls.get(&call).is_some_and(|name| kernel_function(name).is_some())
+/// The kernel function of this call, by the names of a program's calls, if gpumap
+/// carries it out.
+pub fn known_function(calls: &BTreeMap<i32, String>, call: i32) -> Option<KernelFunction> {
+    calls.get(&call).and_then(|name| kernel_function(name))
 }
 
 /// Whether a helper may read or change the error that the hook returns; one

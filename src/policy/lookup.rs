@@ -303,6 +303,7 @@ impl Machine<'_> {
     /// adjacent in memory.
     pub fn per_cpu_entry(&mut self, map: usize, index: &Word, guard: Bdd) -> Value {
         let cases = index.cases(guard, MAX_PLACES, &mut self.symbols.diagram);
+        self.is_wide |= cases.is_none();
         let hits = cases.map(|cases| {
             let entry = |index| usize::try_from(index).unwrap_or(usize::MAX);
             cases.into_iter().map(|(guard, index)| (guard, entry(index))).collect()

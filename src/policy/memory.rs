@@ -18,6 +18,8 @@ use super::written::{Bytes, Spoil, Written};
 
 /// Most places a computed address is followed to.
 pub const MAX_PLACES: usize = 1 << 14;
+/// Why a read is unknown that may be at more places.
+const WIDE: &str = "it depends on memory at too many possible addresses";
 
 impl Machine<'_> {
     /// The `size` bytes at `address + offset`.
@@ -86,7 +88,8 @@ impl Machine<'_> {
             _ => {}
         }
         let Some(places) = self.places(pointer, offset) else {
-            return self.unknown(size, "it depends on memory at too many possible addresses");
+            let large = self.load_large(state, pointer, offset, size);
+            return large.map_or_else(|| self.unknown(size, WIDE), Value::Scalar);
         };
         match &pointer.base {
             Base::Array(map) => self.load_array(state, *map, &places, size),
@@ -141,7 +144,7 @@ impl Machine<'_> {
             Base::InnerSlot(selection) if pointer.offset.as_constant() == Some(0) => self.inner_of(selection),
             Base::InnerSlots(map) => match self.places(pointer, 0) {
                 Some(places) => self.inner_at(*map, &places),
-                None => self.unknown(size, "it depends on memory at too many possible addresses"),
+                None => self.unknown(size, WIDE),
             },
             base => {
                 let why = self.why_of_base(base);
@@ -151,14 +154,15 @@ impl Machine<'_> {
     }
 
     /// The places that a pointer can lead to, each with the questions for which it
-    /// does.
+    /// does; `None` if there are too many, while for one question there may be one.
     pub fn places(&mut self, pointer: &Pointer, offset: i64) -> Option<Vec<(Bdd, i64)>> {
         if let Some(known) = pointer.offset.as_constant() {
             return Some(vec![(Bdd::TRUE, (known as i64).wrapping_add(offset))]);
         }
         let guard = self.guard();
-        let places = pointer.offset.cases(guard, MAX_PLACES, &mut self.symbols.diagram)?;
-        Some(places.into_iter().map(|(guard, place)| (guard, (place as i64).wrapping_add(offset))).collect())
+        let places = pointer.offset.cases(guard, MAX_PLACES, &mut self.symbols.diagram);
+        self.is_wide |= places.is_none();
+        Some(places?.into_iter().map(|(guard, place)| (guard, (place as i64).wrapping_add(offset))).collect())
     }
 
     fn load_place(&mut self, state: &MachineState, base: &Base, place: i64, size: usize) -> Value {
@@ -330,7 +334,11 @@ impl Machine<'_> {
 
     /// The bytes of a map's values that a store touches.
     pub fn spoil_of(&mut self, pointer: &Pointer, offset: i64, size: usize, stride: Option<usize>) -> Spoil {
-        let Some(places) = self.places(pointer, offset) else { return Spoil::VALUES };
+        let Some(places) = self.places(pointer, offset) else {
+            return stride
+                .and_then(|stride| self.spoil_of_each(pointer, offset, size, stride))
+                .unwrap_or(Spoil::VALUES);
+        };
         let mut bytes = BTreeSet::new();
         for (_, place) in places {
             let Ok(place) = usize::try_from(place) else { return Spoil::VALUES };
@@ -440,7 +448,7 @@ impl Machine<'_> {
 }
 
 /// Whether a read at `place` of a map's values may find something that was written.
-fn is_spoiled(state: &MachineState, map: usize, place: i64, size: usize) -> bool {
+pub fn is_spoiled(state: &MachineState, map: usize, place: i64, size: usize) -> bool {
     let place = usize::try_from(place).ok();
     state.spoiled(map).is_some_and(|spoil| place.is_none_or(|place| spoil.bytes.touch(place, size)))
 }

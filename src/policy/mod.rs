@@ -9,9 +9,9 @@
 //! The way of a program through this room:
 //!
 //! * `code` prepares it: operations, flow, maps, names of calls (`hidden` finds
-//!   names that the kernel hides);
+//!   names that the kernel hides, `plain_moves` what a listing does not show);
 //! * `machine` runs it for all questions at once. `state` is what changes,
-//!   `compute` (with `widened`), `memory`, `lookup`, `calls`, `callbacks` and `kernel_functions` are the
+//!   `compute` (with `widened`), `memory` (with `large_array`), `lookup`, `calls`, `callbacks` and `kernel_functions` are the
 //!   instructions. **What a helper means is in `helpers`**;
 //! * `graph` folds the paths into one function of the question, `project`
 //!   eliminates inputs that cannot be known;
@@ -51,11 +51,13 @@ mod id;
 mod index;
 mod inputs;
 mod kernel_functions;
+mod large_array;
 mod lookup;
 mod machine;
 mod memory;
 mod notation;
 mod origin;
+mod plain_moves;
 mod program_code;
 mod project;
 mod proof;

@@ -202,7 +202,8 @@ fn run(
 fn ended(end: End, symbols: &mut Symbols, retval: &Word, context: &Context<'_>) -> (Followed, Decisions) {
     match end {
         End::Exit { allows, retval } => {
-            let outcome = Decisions { allows, retval, writes: Written::default(), is_cut: false };
+            let outcome =
+                Decisions { allows, retval, writes: Written::default(), is_cut: false, is_wide: false };
             (Followed::default(), outcome)
         }
         End::Lost(why) => {

@@ -16,7 +16,7 @@ use crate::bytecode::{Arithmetic, Comparison, Operand, Operation};
 use super::address::{AddressSet, Number, Pointee};
 use super::clobber;
 use super::flow::Flow;
-use super::helpers::{self, Effect, LookupResult};
+use super::helpers::{self, Effect, KernelFunction, LookupResult};
 use super::state::REGISTERS;
 use super::table::{Table, TableKind};
 use super::written::{Bytes, Spoil, Written};
@@ -64,6 +64,13 @@ impl Stores<'_> {
         self.calls.get(&helper).map(String::as_str)
     }
 
+    /// Whether a function of the kernel writes at most to the stack, where iterators are,
+    /// and to what was counted before.
+    fn writes_no_map(&self, function: i32) -> bool {
+        let known = helpers::known_function(self.calls, function);
+        known.is_some_and(|known| known != KernelFunction::Slice)
+    }
+
     /// Whether an instruction begins here, not its second slot.
     fn is_operation(&self, pc: usize) -> bool {
         pc.checked_sub(1).is_none_or(|before| self.operations[before].slots() == 1)
@@ -80,8 +87,7 @@ impl Stores<'_> {
                     Some(name) if helpers::is_harmless(name) => {}
                     _ => written.add_all(&clobber::handed(self.maps, self.own)),
                 },
-                // An iterator is on the stack.
-                Operation::CallKernel { function } if helpers::is_known_function(self.calls, *function) => {}
+                Operation::CallKernel { function } if self.writes_no_map(*function) => {}
                 Operation::CallKernel { .. }
                 | Operation::Unsupported { .. }
                 | Operation::LoadSubprogram { .. } => {
@@ -323,11 +329,15 @@ impl<'a> Search<'a> {
                 self.end_call(registers, result);
             }
             Operation::CallKernel { function } => {
+                let known = helpers::known_function(self.code.calls, function);
+                if known == Some(KernelFunction::Slice) {
+                    self.fill(&registers[3], &Spoil::VALUES);
+                }
                 // An iterator is on the stack, and so is its number. Objects count as
                 // the stack here: a store to either writes to no map.
-                let result = match helpers::is_known_function(self.code.calls, function) {
-                    true => AddressSet { number: Number::ANY, ..AddressSet::of([Pointee::Stack]) },
-                    false => self.unmodelled(registers),
+                let result = match known {
+                    Some(_) => AddressSet { number: Number::ANY, ..AddressSet::of([Pointee::Stack]) },
+                    None => self.unmodelled(registers),
                 };
                 self.end_call(registers, result);
             }

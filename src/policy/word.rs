@@ -68,7 +68,7 @@ impl Word {
         }
     }
 
-    fn bit(&self, place: usize) -> Bdd {
+    pub fn bit(&self, place: usize) -> Bdd {
         match self {
             Self::Constant(value) => Bdd::constant(value >> place & 1 == 1),
             Self::Bits(bits) => bits[place],

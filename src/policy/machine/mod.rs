@@ -67,6 +67,9 @@ pub struct Decisions {
     pub writes: Written,
     /// Whether some of its paths were given up because the run exceeded its limits.
     pub is_cut: bool,
+    /// Whether it reads at more places than are told apart; for one question alone it may
+    /// be one place.
+    pub is_wide: bool,
 }
 
 impl Decisions {
@@ -78,7 +81,7 @@ impl Decisions {
             true => symbols.lost_word(RETVAL_BITS as u32, why),
             false => retval.clone(),
         };
-        Self { allows, retval, writes: Written::default(), is_cut: false }
+        Self { allows, retval, writes: Written::default(), is_cut: false, is_wide: false }
     }
 }
 
@@ -151,6 +154,8 @@ pub struct Machine<'a> {
     written: Rc<SpoiledMaps>,
     /// What the program may write.
     pub writes: Written,
+    /// Whether an address was too wide to follow.
+    pub is_wide: bool,
     cut_results: Option<Vec<Bdd>>,
     visits: Option<BTreeMap<usize, Visit>>,
     steps: usize,
@@ -180,6 +185,7 @@ impl<'a> Machine<'a> {
             pending: BTreeMap::new(),
             written: Rc::new(code.spoiled_by(written)),
             writes: Written::default(),
+            is_wide: false,
             cut_results: None,
             visits: None,
             steps: 0,
@@ -263,7 +269,7 @@ impl<'a> Machine<'a> {
             return self.lost_outcome(retval);
         }
         let writes = std::mem::take(&mut self.writes);
-        Decisions { allows, retval: after, writes, is_cut }
+        Decisions { allows, retval: after, writes, is_cut, is_wide: self.is_wide }
     }
 
     /// The outcome where the paths cannot be put together.

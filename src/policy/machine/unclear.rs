@@ -31,7 +31,9 @@ impl Machine<'_> {
                     (guard, Value::Scalar(self.symbols.unknown_word(64, &why)))
                 }
                 Value::Scalar(_) | Value::Unset => (guard, self.agreed(unclear, left, &value, &why)),
-                // The verifier lets no program use a part of an address as an address.
+                Value::Pointer(_) | Value::Choice(_) if width == 64 && !self.code.moves_addresses(pc) => {
+                    (guard, Value::Scalar(self.symbols.unknown_word(64, &why)))
+                }
                 address => (guard, compute::arithmetic(kind, width, left, &address, self.symbols)),
             })
             .collect();

@@ -9,6 +9,7 @@ mod hidden;
 mod instructions;
 mod lost;
 mod memory;
+mod moves;
 mod pointers;
 mod single;
 mod types;
