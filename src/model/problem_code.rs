@@ -166,6 +166,8 @@ open_words! {
         NotVisible,
         /// gpumap passed something over because it cannot be the job's.
         PassedOver,
+        /// A rule denies a part of the requests for a device.
+        PartDenied,
     }
 }
 

@@ -41,6 +41,17 @@ pub struct BadRules {
 type Placed = (usize, Rule);
 
 impl Decoder {
+    /// What the denials of a text leave open that its policy allows, a sentence for each.
+    pub fn left_open(&self, text: &str, policy: Policy) -> Vec<String> {
+        let (_, rules) = read(text).unwrap_or((Verdict::Deny, Vec::new()));
+        let denied = rules.iter().map(|(_, rule)| rule).filter(|rule| rule.verdict == Verdict::Deny);
+        let left = denied.filter_map(|rule| {
+            let device = rule.first_device();
+            rule.left_open(|request| self.verdict(policy, device, request) == Verdict::Allow)
+        });
+        left.collect()
+    }
+
     /// The policy that a text describes.
     ///
     /// # Errors

@@ -491,7 +491,7 @@ impl Planner<'_> {
                 "no driver has the major number {major} now: its devices may have other numbers since the driver was loaded again"
             ));
         }
-        self.repair.cautions.extend(denied.iter().filter_map(left_open));
+        self.repair.cautions.extend(denied.iter().filter_map(|rule| rule.left_open(|_| true)));
         self.repair.cautions.extend(ALWAYS.map(str::to_owned));
     }
 
@@ -548,14 +548,4 @@ fn allowed_by(rule: &unit::FilterRule) -> Rule {
         minor: numbers(rule.minor, MAX_MINOR),
         requests: Request::ALL.into_iter().filter(|request| request.bits() & !rule.access == 0).collect(),
     }
-}
-
-/// What stays open of a device of which only a part is denied: the kernel asks for r, w
-/// and rw one by one.
-fn left_open(denied: &Rule) -> Option<String> {
-    let left = [Request::Read, Request::Write, Request::ReadWrite];
-    let left = left.into_iter().filter(|request| !denied.requests.contains(*request));
-    let left: Vec<&str> = left.map(Request::letters).collect();
-    let is_part = !left.is_empty() && left.len() < 3;
-    is_part.then(|| format!("`{denied}` leaves {} open: each is a request of its own", left.join(" and ")))
 }

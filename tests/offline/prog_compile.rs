@@ -116,6 +116,25 @@ fn refusals() {
     }
 }
 
+/// Make sure that a denial of a part of the requests says what it leaves open, in text
+/// and JSON, and that one of all of them says nothing.
+#[test]
+fn a_part_that_is_denied() {
+    let note = |rules: &str| {
+        let compiled = gpumap(&["prog", "--compile", "-"], rules.as_bytes());
+        assert_eq!(compiled.status.code(), Some(0), "{}", text(&compiled.stderr));
+        text(&compiled.stderr).to_owned()
+    };
+    let part = "allow a *:* rwm\ndeny c 195:0 w\n";
+    let left = "`c 195:0 w` leaves r and rw open: each is a request of its own";
+    assert_eq!(note(part), format!("gpumap: note: {left}\n"));
+    let json = gpumap(&["--json", "prog", "--compile", "-"], part.as_bytes());
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    assert_eq!(json["notes"], serde_json::json!([{ "code": "part-denied", "text": left }]));
+    assert_eq!(note("allow a *:* rwm\ndeny c 195:0 rw\ndeny c 195:0 m\n"), "");
+    assert_eq!(note("deny a *:* rwm\nallow c 195:0 r\n"), "");
+}
+
 /// Rules about numbers without a pattern (Knuth's multiplicative hash).
 fn scattered(count: u32) -> String {
     let mut minors: Vec<u32> = (0..count).map(|number| number.wrapping_mul(0x9e37_79b1) >> 12).collect();

@@ -226,6 +226,20 @@ fn what_is_asked_for() {
     assert_eq!(state(&ask(&[device(0)], &[device(0)])), "nothing-missing");
 }
 
+/// Make sure that a denial of a part of the requests says what stays open.
+#[test]
+fn a_part_that_is_denied() {
+    let now = lost("DevicePolicy=strict\nDeviceAllow=/dev/char/1:3 rwm");
+    let cautions = |requests: RequestSet| {
+        let deny = vec![Rule { requests, ..device(0) }];
+        of(&now, &RepairRequest { deny, ..RepairRequest::default() }).cautions
+    };
+    let says = "`c 195:0 w` leaves r and rw open: each is a request of its own".to_owned();
+    assert!(cautions(Request::Write.into()).contains(&says));
+    let whole = cautions(device(0).requests);
+    assert!(!whole.iter().any(|caution| caution.contains("leaves")), "{whole:?}");
+}
+
 /// Make sure that nobody else gains: another cgroup below the same unit is ruled by
 /// the same program.
 #[test]
