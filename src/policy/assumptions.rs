@@ -53,7 +53,7 @@
 //!    Memory that is described by a dynptr counts as written when the dynptr is
 //!    made, which only a map's value and a record can be
 //!    (`bpf_dynptr_from_mem`, `check_helper_call`); by hand "dynptr_…",
-//!    "slice_into_the_policy".
+//!    "slice_…", "data_handed_to_a_helper".
 //! 9. A store through an address that gpumap lost track of goes to a map of the
 //!    program or to its stack: `memory::write_anywhere`;
 //!    `alias::a_stack_pointer_beside_a_helper`.
@@ -147,8 +147,9 @@
 //!     ends the helper with any result but 0 (`bpf_loop`,
 //!     `kernel/bpf/bpf_iter.c`). With any flag `bpf_loop` fails before the first
 //!     round. `callbacks`; class "callbacks", by hand "loop_flags".
-//! 22. An iterator over numbers is two numbers on the stack, which no other code
-//!     touches (`process_iter_arg`). `kernel_functions`; class "iterators".
+//! 22. An iterator over numbers is two numbers on the stack, and one over the bits of a
+//!     word sixteen bytes, which no other code touches (`process_iter_arg`).
+//!     `kernel_functions`; class "iterators", by hand "bits…".
 //! 23. Only the call behind a timed `may_goto` uses r11, and it keeps r0 to r5
 //!     (`arch_bpf_timed_may_goto`). `calls`; `pointers::a_loop_by_the_clock`.
 //! 24. No program puts maps into a map of maps

@@ -166,7 +166,7 @@ impl Machine<'_> {
         });
         let has_no_places = self.load(state, iterator, HAS_NO_PLACES, 4).word(self.symbols);
         if has_no_places.as_constant() != Some(0) {
-            let any = self.symbols.unknown_word(7, "it depends on which bits of a number are set");
+            let any = self.symbols.unknown_word(32, "it depends on which bits of a number are set");
             let diagram = &mut self.symbols.diagram;
             current = Word::ite(has_no_places.bit(0), &any, &current, diagram);
         }

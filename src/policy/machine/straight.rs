@@ -8,7 +8,8 @@ use super::super::state::MachineState;
 use super::super::table::TableKind;
 use super::super::value::{Base, Value};
 use super::super::word::Word;
-use super::{Machine, Stop, operand};
+use super::step::operand;
+use super::{Machine, Stop};
 
 impl Machine<'_> {
     /// Operations after which the next instruction follows.

@@ -1,5 +1,5 @@
-// An iterator over the bits of a number beside the policy.
-// unknown: major 7
+// An iterator over the bits of a number decides for one driver.
+// unknown: none
 struct bpf_iter_bits { u64 opaque[2]; } __attribute__((aligned(8)));
 extern int bpf_iter_bits_new(struct bpf_iter_bits *it, const u64 *bits, u32 words) __attribute__((section(".ksyms")));
 extern int *bpf_iter_bits_next(struct bpf_iter_bits *it) __attribute__((section(".ksyms")));
