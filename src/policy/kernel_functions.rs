@@ -3,16 +3,10 @@
 //!
 //! The others are open-coded iterators. That over numbers, which `bpf_for` writes, is
 //! eight bytes on the program's stack: the current number and the end, 32 bits each
-//! (`bpf_iter_num_new`, `_next` and `_destroy`, `kernel/bpf/bpf_iter.c`, Linux 6.4). That
-//! over the set bits of a word is sixteen bytes (`bpf_iter_bits_new`, `_next` and
-//! `_destroy`, `kernel/bpf/helpers.c`, Linux 6.11). No program reads these, so here they
-//! are the bits that are left, and in the last four bytes the place of the current one.
-
-use crate::bytecode::Arithmetic;
+//! (`bpf_iter_num_new`, `_next` and `_destroy`, `kernel/bpf/bpf_iter.c`, Linux 6.4).
+//! `bit_iterator` is that over the set bits of a word.
 
 use super::calls::DYNPTR;
-use super::compute;
-use super::diagram::Bdd;
 use super::helpers::KernelFunction;
 use super::machine::{Machine, Stop};
 use super::state::MachineState;
@@ -21,10 +15,6 @@ use super::word::Word;
 
 /// Bytes in which a function keeps whether interrupts were off (`unsigned long`).
 const SAVED_FLAGS: u64 = 8;
-/// Where an iterator over bits has whether the places of its bits are not known.
-const HAS_NO_PLACES: i64 = 8;
-/// Where it has the place of the current one.
-const CURRENT_BIT: i64 = 12;
 /// Most numbers that an iterator goes through (`BPF_MAX_LOOPS`, `linux/bpf.h`).
 const MAX_LOOPS: u64 = 8 << 20;
 
@@ -33,9 +23,10 @@ impl Machine<'_> {
     pub(super) fn call_kernel(
         &mut self,
         function: KernelFunction,
+        name: &str,
         state: &mut MachineState,
     ) -> Result<(), Stop> {
-        let why = "it depends on an object of the kernel";
+        let why = &format!("it depends on the kernel function {name}");
         let result = match function {
             KernelFunction::Harmless | KernelFunction::Throw => self.unknown(8, why),
             KernelFunction::Object => self.scratch_or_null(why),
@@ -113,68 +104,6 @@ impl Machine<'_> {
         self.set_iterator(iterator, &current, &end, state)?;
         let alternatives = vec![(!is_over, iterator.clone()), (is_over, 0.into())];
         Ok(Value::of_alternatives(alternatives, self.symbols))
-    }
-
-    fn new_bits(&mut self, iterator: &Value, state: &mut MachineState) -> Result<Value, Stop> {
-        if state.registers[3].as_constant().map(|words| words as u32) != Some(1) {
-            return Err(Stop("the program goes through the bits of several words".into()));
-        }
-        let from = state.registers[2].clone();
-        let is_own = matches!(&from, Value::Pointer(from) if self.is_own_memory(from, 8));
-        let (bits, result) = match is_own {
-            true => (self.load(state, &from, 0, 8), 0.into()),
-            // Where nothing can be read, no bits are left.
-            false => {
-                let why = "it depends on memory of the kernel";
-                (self.unknown(8, why), self.unknown(8, why))
-            }
-        };
-        let bits = bits.word(self.symbols);
-        let why = self.symbols.why_plainly_unknown(&bits);
-        let bits = why.as_deref().map_or(bits, |why| self.unknown_count(why));
-        self.store(state, iterator, 0, 8, &Value::Scalar(bits))?;
-        self.store(state, iterator, HAS_NO_PLACES, 4, &u64::from(why.is_some()).into())?;
-        self.store(state, iterator, CURRENT_BIT, 4, &u64::MAX.into())?;
-        Ok(result)
-    }
-
-    /// A word of which nobody knows how many bits are set. They are the low ones, so that
-    /// the bits that are left after any number of rounds have a small diagram.
-    fn unknown_count(&mut self, why: &str) -> Word {
-        let mut bits = self.symbols.unknown_word(64, why).bits();
-        for place in 1..64 {
-            bits[place] = self.symbols.diagram.and(bits[place], bits[place - 1]);
-        }
-        Word::from_bits(bits)
-    }
-
-    fn next_bit(&mut self, iterator: &Value, state: &mut MachineState) -> Result<Value, Stop> {
-        let bits = self.load(state, iterator, 0, 8).word(self.symbols).bits();
-        let before = self.load(state, iterator, CURRENT_BIT, 4).word(self.symbols);
-        // At the end, kernels before 6.12 leave the place of the last bit.
-        let is_left = self.symbols.unknown_bit("it depends on where an iterator has ended");
-        let diagram = &mut self.symbols.diagram;
-        // Whether one of the bits below is set, and the bits without the lowest.
-        let (mut found, mut left) = (Bdd::FALSE, [Bdd::FALSE; 64]);
-        for (bit, left) in bits.iter().zip(&mut left) {
-            *left = diagram.and(*bit, found);
-            found = diagram.or(*bit, found);
-        }
-        let end = Word::ite(is_left, &before, &Word::Constant(64), diagram);
-        let mut current = (0..64).rev().fold(end, |lowest, place: usize| {
-            Word::ite(bits[place], &Word::Constant(place as u64), &lowest, diagram)
-        });
-        let has_no_places = self.load(state, iterator, HAS_NO_PLACES, 4).word(self.symbols);
-        if has_no_places.as_constant() != Some(0) {
-            let any = self.symbols.unknown_word(32, "it depends on which bits of a number are set");
-            let diagram = &mut self.symbols.diagram;
-            current = Word::ite(has_no_places.bit(0), &any, &current, diagram);
-        }
-        self.store(state, iterator, 0, 8, &Value::Scalar(Word::from_bits(left)))?;
-        self.store(state, iterator, CURRENT_BIT, 4, &Value::Scalar(current))?;
-        let place = Value::Scalar(Word::Constant(CURRENT_BIT.cast_unsigned()));
-        let current = compute::arithmetic(Arithmetic::Add, 64, iterator, &place, self.symbols);
-        Ok(Value::of_alternatives(vec![(found, current), (!found, 0.into())], self.symbols))
     }
 
     fn set_iterator(

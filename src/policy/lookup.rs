@@ -139,7 +139,8 @@ impl Machine<'_> {
             return self.selected(map, hits, LookupResult::Value);
         }
         let pointer = self.selected(map, None, LookupResult::Value);
-        let why = format!("it depends on what map {} keeps for the process", self.code.maps[map].id);
+        let why =
+            format!("it depends on what map {} keeps for a process or a cgroup", self.code.maps[map].id);
         let exists = self.symbols.unknown_bit(&why);
         pointer.merged_with(&0.into(), exists, self.symbols)
     }

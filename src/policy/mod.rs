@@ -11,7 +11,7 @@
 //! * `code` prepares it: operations, flow, maps, names of calls (`hidden` finds
 //!   names that the kernel hides, `plain_moves` what a listing does not show);
 //! * `machine` runs it for all questions at once. `state` is what changes,
-//!   `compute` (with `widened`), `memory` (with `large_array`), `lookup`, `calls`, `callbacks` and `kernel_functions` are the
+//!   `compute` (with `widened`), `memory` (with `large_array`), `lookup`, `calls`, `callbacks` and `kernel_functions` (with `bit_iterator`) are the
 //!   instructions. **What a helper means is in `helpers`**;
 //! * `graph` folds the paths into one function of the question, `project`
 //!   eliminates inputs that cannot be known;
@@ -31,6 +31,7 @@ mod always_listed;
 mod annotate;
 mod as_loaded;
 mod assumptions;
+mod bit_iterator;
 mod blinded;
 mod callbacks;
 mod calls;

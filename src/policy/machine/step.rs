@@ -76,7 +76,9 @@ impl Machine<'_> {
                     state.registers[0] = state.registers[1].clone();
                     return Ok(Next::Exit);
                 }
-                Ok(known) => self.call_kernel(known, state)?,
+                Ok(known) => {
+                    self.call_kernel(known, self.code.symbol(function).unwrap_or_default(), state)?
+                }
                 // It may end the program with a result of its own.
                 Err(why) => return Err(Stop(why)),
             },

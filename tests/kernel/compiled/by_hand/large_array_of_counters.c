@@ -1,6 +1,6 @@
 // An array is changed where it decides, in any of very many entries.
 // unknown: some
-// fill: m 01700000 0100000000000000
+// fill: m 02000000 0100000000000000
 struct v { u32 a, b; };
 struct { __uint(type, ARRAY); __uint(max_entries, 17000); __type(key, u32); __type(value, struct v); } m SEC(".maps");
 SEC("cgroup/dev") int policy(struct bpf_cgroup_dev_ctx *ctx)
