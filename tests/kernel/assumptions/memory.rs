@@ -4,12 +4,15 @@
 use std::os::fd::AsRawFd as _;
 
 use super::types::function;
-use super::{TRIGGER, array, devices, finish, judge, load, look_up, map, never_wrong};
+use super::{
+    TRIGGER, array, devices, exact, finish, judge, load, load_alone, look_up, map, never_wrong,
+    unless_trigger,
+};
 use crate::support::asm::{Asm, alu, cond, helper, size};
 use crate::support::bench::Bench;
 use crate::support::bpf::{self, Attr, bpf_fd};
 use crate::support::host;
-use crate::support::source::{MapKind, MapSpec};
+use crate::support::source::{MapKind, MapSpec, Source};
 
 /// `return *(u64 *)(r0 + offset) != 0`, or 0 at `none`.
 fn return_value(asm: &mut Asm, offset: i16, none: crate::support::asm::Label) {
@@ -146,4 +149,47 @@ fn reasons_name_their_cause() {
         let why = decoder.reasons(policy).join("; ");
         assert!(why.contains(expected) || why.contains("helper"), "{number}: {why}");
     }
+}
+
+/// More entries than the places of an address that are told apart.
+const MANY: u32 = 17_000;
+
+/// `flags[minor] == 1`, with what `before` does to the entry, which r0 leads to.
+fn one_of_many(shape: &str, before: impl FnOnce(&mut Asm)) -> Source {
+    let mut asm = Asm::new();
+    let none = asm.label();
+    let entry = |index: u32, flag: u8| (index.to_le_bytes().to_vec(), vec![flag, 0, 0, 0, 0, 0, 0, 0]);
+    let entries = vec![entry(0, 1), entry(3, 1), entry(128, 2), entry(MANY - 1, 1)];
+    let map = asm.map(MapSpec { max_entries: MANY, value_size: 8, entries, ..array(8) });
+    asm.movr(6, 1);
+    asm.ldx(size::W, 2, 1, 8);
+    asm.stx(size::W, 10, -4, 2);
+    asm.movr(2, 10);
+    asm.op64(alu::ADD, 2, -4);
+    asm.ld_map(1, map);
+    asm.call(helper::MAP_LOOKUP);
+    asm.jump_if(cond::EQ, 0, 0, none);
+    before(&mut asm);
+    asm.ldx(size::W, 1, 0, 0);
+    asm.jump_if(cond::NE, 1, 1, none);
+    asm.verdict(1);
+    asm.bind(none);
+    asm.verdict(0);
+    finish(asm, shape)
+}
+
+/// Make sure that an array with very many entries is known, also beside what programs
+/// write there, and unknown where they write to what decides.
+#[test]
+fn an_array_of_many_entries() {
+    let Some(_host) = host::shared() else { return };
+    exact(&one_of_many("flags", |_| {}));
+    exact(&one_of_many("flags beside counters", |asm| asm.st(size::W, 0, 4, 7)));
+    let changed = one_of_many("flags that change", |asm| {
+        let other = asm.label();
+        unless_trigger(asm, other);
+        asm.st(size::W, 0, 0, 1);
+        asm.bind(other);
+    });
+    assert_ne!(never_wrong(&[&load_alone(&changed)]), 0, "unknown answers");
 }
