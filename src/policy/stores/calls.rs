@@ -5,7 +5,7 @@ use super::super::clobber;
 use super::super::helpers::{self, Effect, LookupResult};
 use super::super::table::TableKind;
 use super::super::written::Spoil;
-use super::ARGUMENTS;
+use super::program::ARGUMENTS;
 use super::search::{AddressRegisters, Search};
 
 impl Search<'_> {

@@ -6,7 +6,7 @@ use super::super::address::{AddressSet, Number, Pointee};
 use super::super::clobber;
 use super::super::state::REGISTERS;
 use super::super::written::Written;
-use super::{ARGUMENTS, R10, Stores};
+use super::program::{ARGUMENTS, R10, Stores};
 use crate::bytecode::{Comparison, Operand, Operation};
 
 /// Instructions gone through before every store counts as one to anywhere.
