@@ -35,6 +35,12 @@ pub(super) fn advice(program: &ProgramInForce, owner: Option<&Owner>) -> String 
         (_, Some(OwnerKind::Slurm)) => format!(
             "program {id} at {at} is not known to be Slurm's: whoever attached it can take it away, and a new step gets programs of Slurm's own"
         ),
+        (None, Some(kind)) if kind.is_container() => format!(
+            "gpumap does not know who wrote program {id} at {at}: if the container was started with it, make the container again with the device (CDI, --device); else whoever attached it can take it away"
+        ),
+        (None, _) => format!(
+            "gpumap does not know who wrote program {id} at {at}: whoever attached it can change it or take it away"
+        ),
         _ => format!(
             "program {id} at {at} is the limit that the container was started with, and no command of its runtime changes it: make the container again with the device (CDI, --device)"
         ),
