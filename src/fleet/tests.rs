@@ -149,6 +149,7 @@ fn whole(name: &str, default: &str) -> Value {
     let mut document = node(name, NOW, |_| {});
     document.as_object_mut().unwrap().remove("compact");
     let id = "inexact-000000000000000000000000";
+    document["owners"] = json!([]);
     document["policies"] =
         json!({ id: { "id": id, "default": default, "exact": false, "rules": [], "unknown": [] } });
     document["programs"] =
@@ -165,7 +166,8 @@ fn whole(name: &str, default: &str) -> Value {
 #[test]
 fn ids_are_of_one_node() {
     for (other, values) in [("allow", 1), ("deny", 2), ("unknown", 2)] {
-        let (fleet, _) = of(&[whole("n1", "allow"), whole("n2", other), whole("n3", "allow")]);
+        let (fleet, problems) = of(&[whole("n1", "allow"), whole("n2", other), whole("n3", "allow")]);
+        assert!(problems.is_empty(), "{problems:?}");
         let programs = fleet.drift.iter().find(|drift| drift.what == "programs of slurm").unwrap();
         assert_eq!(programs.values.len(), values, "{other}: {programs:?}");
     }
