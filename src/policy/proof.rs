@@ -191,13 +191,10 @@ fn run(
 ) -> (Vec<Trace>, End) {
     let in_words = Surroundings { budget: BUDGET_OF_WORDS, ..surroundings(context, None) };
     let machine = Machine::new(code, symbols, in_words, writes);
-    let (trace, end) = machine.follow(bits, retval);
-    if !matches!(end, End::Lost(_)) {
-        return (trace, end);
-    }
-    let in_numbers = Machine::new(code, symbols, surroundings(context, Some(bits)), writes);
-    match in_numbers.follow(bits, retval) {
-        (_, End::Lost(_)) => (trace, end),
+    match machine.follow(bits, retval) {
+        (_, End::Lost(_)) if code.may_be_complex() => {
+            Machine::new(code, symbols, surroundings(context, Some(bits)), writes).follow(bits, retval)
+        }
         run => run,
     }
 }
