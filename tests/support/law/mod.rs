@@ -204,7 +204,7 @@ fn differences(asked: &Asked, gpumap: &Gpumap<'_>, said: &[Said], policy: &Polic
     if gpumap.all {
         let own = diff(gpumap, &asked.cgroup, &asked.cgroup)?;
         let is_empty = own.changes.is_empty() && own.gpus.is_empty() && own.omitted.is_none();
-        must(is_empty && own.equal == !own.unknown, || format!("diff of a cgroup and itself: {own:?}"))?;
+        must(is_empty && own.equal != own.unknown, || format!("diff of a cgroup and itself: {own:?}"))?;
         must(!policy.exact || own.equal, || "an exact policy is not equal to itself".to_owned())?;
         back = Some(diff(gpumap, &asked.cgroup, "/")?);
     }
