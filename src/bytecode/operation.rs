@@ -151,6 +151,9 @@ const FRAME: u8 = 10;
 const AX: u8 = 11;
 
 impl Operation {
+    /// What stands at the second slot of a two-slot load.
+    pub const MIDDLE: Self = Self::Unsupported { code: 0, why: "the middle of a 64-bit load" };
+
     /// The operation at each slot; the second slots of two-slot loads are
     /// `Unsupported`, nothing may jump there.
     pub fn decode_all(insns: &[Insn]) -> Vec<Self> {
@@ -165,7 +168,7 @@ impl Operation {
                 Err(why) => unsupported(*insn, why),
             });
             if operations[pc].slots() == 2 {
-                operations.push(unsupported(Insn::default(), "the middle of a 64-bit load"));
+                operations.push(Self::MIDDLE);
             }
         }
         operations

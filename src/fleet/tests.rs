@@ -144,6 +144,35 @@ fn of(documents: &[Value]) -> (Fleet, Vec<String>) {
     asked(documents, &FleetQuestion::default())
 }
 
+/// A whole document of a node with one policy of an id that says nothing.
+fn whole(name: &str, default: &str) -> Value {
+    let mut document = node(name, NOW, |_| {});
+    document.as_object_mut().unwrap().remove("compact");
+    let id = "inexact-000000000000000000000000";
+    document["owners"] = json!([]);
+    document["policies"] =
+        json!({ id: { "id": id, "default": default, "exact": false, "rules": [], "unknown": [] } });
+    document["programs"] =
+        json!({ "9": { "id": 9, "name": "", "tag": "", "insns": 5, "maps": [], "policy": id } });
+    document["cgroups"] = json!([{
+        "path": "/job", "id": 5, "policy": id, "gpus": [], "processes": [],
+        "owner": { "kind": "slurm", "job_id": 7 },
+        "programs": [{ "id": 9, "attached_at": "/job", "flags": [] }],
+    }]);
+    document
+}
+
+/// Make sure that what an id of one node stands for is not taken from another node.
+#[test]
+fn ids_are_of_one_node() {
+    for (other, values) in [("allow", 1), ("deny", 2), ("unknown", 2)] {
+        let (fleet, problems) = of(&[whole("n1", "allow"), whole("n2", other), whole("n3", "allow")]);
+        assert!(problems.is_empty(), "{problems:?}");
+        let programs = fleet.drift.iter().find(|drift| drift.what == "programs of slurm").unwrap();
+        assert_eq!(programs.values.len(), values, "{other}: {programs:?}");
+    }
+}
+
 /// Make sure that nodes that are alike are so, and that each difference is found and
 /// the odd node named.
 #[test]

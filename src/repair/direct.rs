@@ -161,7 +161,7 @@ fn refuse_owner(program: &ProgramInForce, owner: Option<&Owner>) -> Result<(), S
     let by_writer = matches!(
         program.writer,
         Some(Writer::Libvirt | Writer::Lxc | Writer::Htcondor | Writer::Crane | Writer::Oar)
-    );
+    ) || owners::has_schedulers_name(program);
     let kinds = std::iter::successors(owner, |owner| owner.outer.as_deref()).map(|owner| &owner.kind);
     let by_owner = |kind: &OwnerKind| {
         matches!(

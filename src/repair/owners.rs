@@ -26,6 +26,9 @@ pub(super) fn advice(program: &ProgramInForce, owner: Option<&Owner>) -> String 
         | (Some(Writer::Htcondor | Writer::Crane | Writer::Oar), _) => format!(
             "program {id} at {at} is a limit of a scheduler that writes such programs by its own records: change the scheduler's configuration"
         ),
+        _ if has_schedulers_name(program) => format!(
+            "program {id} at {at} has the name of a limit of a scheduler that writes such programs by its own records: change the scheduler's configuration"
+        ),
         (Some(Writer::Crun | Writer::OldCrun), _) => format!(
             "program {id} at {at} is crun's: crun update -r FILE CONTAINER changes it, where FILE holds the whole devices list of the container and the device"
         ),
@@ -35,8 +38,19 @@ pub(super) fn advice(program: &ProgramInForce, owner: Option<&Owner>) -> String 
         (_, Some(OwnerKind::Slurm)) => format!(
             "program {id} at {at} is not known to be Slurm's: whoever attached it can take it away, and a new step gets programs of Slurm's own"
         ),
+        (None, Some(kind)) if kind.is_container() => format!(
+            "gpumap does not know who wrote program {id} at {at}: if the container was started with it, make the container again with the device (CDI, --device); else whoever attached it can take it away"
+        ),
+        (None, _) => format!(
+            "gpumap does not know who wrote program {id} at {at}: whoever attached it can change it or take it away"
+        ),
         _ => format!(
             "program {id} at {at} is the limit that the container was started with, and no command of its runtime changes it: make the container again with the device (CDI, --device)"
         ),
     }
+}
+
+/// Whether the program is called as CraneSched's and OAR's are, whatever its shape.
+pub(super) fn has_schedulers_name(program: &ProgramInForce) -> bool {
+    matches!(program.name.as_str(), "craned_device_a" | "oarcgdev")
 }

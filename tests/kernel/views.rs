@@ -9,6 +9,7 @@ use crate::support::asm::{Asm, alu, cond, size};
 use crate::support::bpf::{self, MULTI};
 use crate::support::cgroup::Cgroup;
 use crate::support::host;
+use crate::support::law::{self, Asked, Scratch, Views};
 use crate::support::node::{self, Sleeper, gpumap, relative};
 use crate::support::oracle::Oracle;
 use gpumap::model::{Device, DeviceType, Request};
@@ -176,9 +177,14 @@ fn verdicts(name: &str, cgroup: &Cgroup, path: &str) {
     }
     let device = |(major, minor)| Device { kind: DeviceType::Char, major, minor };
     let devices: Vec<Device> = numbers.into_iter().map(device).collect();
+    let scratch = Scratch::new();
+    let snapshot = scratch.path().join("snapshot.json");
+    law::snapshot(cgroup.path(), &snapshot);
     let mut oracle = Oracle::start(cgroup).expect("an oracle");
-    let answers = oracle.ask(&devices).expect("answers");
-    for (device, allowed) in devices.iter().zip(answers) {
+    let allowed = oracle.ask(&devices).expect("answers");
+    let asked = Asked { snapshot, cgroup: cgroup.path().to_string_lossy().into_owned(), devices, allowed };
+    assert_eq!(law::agree(&asked, Views::All), Ok(()), "{name}");
+    for (device, allowed) in asked.devices.iter().zip(&asked.allowed) {
         let question = format!("c {}:{} rw", device.major, device.minor);
         let expected = if allowed.contains(Request::ReadWrite) { "allow" } else { "deny" };
         let check = gpumap(&["check", "--cgroup", path, &question]);

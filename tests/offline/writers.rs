@@ -77,13 +77,24 @@ fn shapes_alone() {
 #[test]
 fn borrowed_names() {
     for Capture { name, program, .. } in captures() {
-        for (borrowed, writer) in
-            [("Slurm_Cgroup_v2", "Slurm"), ("sd_devices", "systemd"), ("my_program", "")]
-        {
+        for (borrowed, writer) in [
+            ("Slurm_Cgroup_v2", "Slurm"),
+            ("sd_devices", "systemd"),
+            ("my_program", ""),
+            ("gpumap_repair", ""),
+            ("craned_device_a", ""),
+            ("oarcgdev", ""),
+        ] {
             let found = label(&named(&program, borrowed));
             assert!(found.is_empty() || found == writer && writer == truth(&name), "{name}: {found}");
         }
     }
+}
+
+/// `w1 = w3; w1 &= MASK; if r1 != r3`, or `if r1 == 0`.
+fn is_access_test(insns: &[Insn]) -> bool {
+    let codes: Vec<u8> = insns.iter().map(|insn| insn.code).collect();
+    matches!(codes[..], [0xbc, 0x54, 0x5d | 0x15]) && insns[0].src == 3
 }
 
 /// Make sure that a program that its writer would not have written has no label of
@@ -110,6 +121,16 @@ fn changed_programs() {
             let mut changed = insns.clone();
             changed[at] = insn;
             assert_eq!(label(&with(&program, &changed)), "", "{name}: {what}");
+        }
+        // One rule tests its access as others test it: as another writer would.
+        let tests: Vec<usize> = (2..insns.len()).filter(|at| is_access_test(&insns[at - 2..=*at])).collect();
+        if let [.., _, last] = tests[..] {
+            let (mut mixed, test) = (insns.clone(), insns[last]);
+            mixed[last] = match test.code {
+                0x5d => Insn { code: 0x15, src: 0, ..test },
+                _ => Insn { code: 0x5d, src: 3, ..test },
+            };
+            assert_eq!(label(&with(&program, &mixed)), "", "{name}: two kinds of rules");
         }
         if truth == "Slurm" {
             let mut other_default = insns.clone();

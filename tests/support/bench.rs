@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::Path;
 
 use gpumap::model::{Device, RequestSet};
 use gpumap::observation::{Map, Program};
@@ -69,6 +70,16 @@ impl Bench {
 
     /// Loads and attaches a stack, asks the kernel, and takes it all away.
     pub fn run(&mut self, stack: &Stack, rng: &mut Rng) -> Result<Facts, Refused> {
+        self.run_after(stack, rng, |_| ())
+    }
+
+    /// The same; `before` is called with the cgroup before the first question.
+    pub fn run_after(
+        &mut self,
+        stack: &Stack,
+        rng: &mut Rng,
+        before: impl FnOnce(&Path),
+    ) -> Result<Facts, Refused> {
         let loaded: Vec<bpf::Loaded> = stack
             .0
             .iter()
@@ -91,6 +102,7 @@ impl Bench {
         let ids = programs.iter().flat_map(|program| program.map_ids.iter().copied());
         let maps = ids.map(|id| inspect::map(id).expect("our own map")).collect();
         let devices = probe::devices(&stack.sources(), rng);
+        before(self.leaf().path());
         let oracle = self.oracle.as_mut().expect("an oracle until the end");
         let allowed = oracle.ask(&devices).expect("the oracle's answers");
         drop(attached);

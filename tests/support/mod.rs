@@ -32,6 +32,7 @@ pub mod host;
 pub mod inspect;
 pub mod kallsyms;
 pub mod kernel;
+pub mod law;
 pub mod minimize;
 pub mod node;
 pub mod oracle;

@@ -1,6 +1,7 @@
 //! Runs a class of programs and compares two opinions about each.
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::time::Instant;
 
 use gpumap::bytecode::Insn;
@@ -12,6 +13,7 @@ use super::bench::{Bench, Facts, Refused};
 use super::concrete::Machine;
 use super::generate::stacks::Stack;
 use super::generate::writers::CgroupIds;
+use super::law::{self, Asked, Scratch};
 use super::minimize::minimize;
 use super::rng::Rng;
 
@@ -33,7 +35,16 @@ pub struct Class {
 /// Whose opinion is compared with the kernel's.
 pub trait Judge {
     fn verdicts(&mut self, facts: &Facts, questions: &[(Device, Request)]) -> Vec<Verdict>;
+
+    /// Whether it is gpumap's, so that every view of the command must say the same.
+    fn has_views(&self) -> bool {
+        false
+    }
 }
+
+/// Of so many programs one is asked about through the command; `GPUMAP_VIEWS=1` asks
+/// about all.
+const VIEWS_EVERY: u64 = 40;
 
 /// The decoder under test.
 pub struct Decode;
@@ -50,6 +61,10 @@ impl Judge for Decode {
         };
         let policy = decoder.policy(&programs, &context);
         questions.iter().map(|&(device, request)| decoder.verdict(policy, device, request)).collect()
+    }
+
+    fn has_views(&self) -> bool {
+        true
     }
 }
 
@@ -86,6 +101,8 @@ struct Tally {
     /// Questions about programs marked as possibly unknown, and unknown answers.
     marked: u64,
     unknown: u64,
+    /// Programs that were asked about through the command.
+    views: u64,
     refusals: Vec<String>,
     failures: Vec<String>,
 }
@@ -116,10 +133,11 @@ pub fn compare_on(class: &Class, judge: &mut dyn Judge, bench: &mut Bench) {
     }
     let acceptance = tally.accepted * 100 / (tally.accepted + tally.refused).max(1);
     eprintln!(
-        "{}: {} programs ({acceptance}% accepted), {} mixed, {} questions ({} denied), {} of {} unknown, {:.1?} ({:.1?} asking)",
+        "{}: {} programs ({acceptance}% accepted), {} mixed, {} in every view, {} questions ({} denied), {} of {} unknown, {:.1?} ({:.1?} asking)",
         class.name,
         tally.accepted,
         tally.mixed,
+        tally.views,
         tally.questions,
         tally.denied,
         tally.unknown,
@@ -146,7 +164,10 @@ fn number(variable: &str) -> Option<u64> {
 fn one(class: &Class, judge: &mut dyn Judge, bench: &mut Bench, seed: u64, tally: &mut Tally) {
     let mut rng = Rng::new(seed);
     let stack = (class.generate)(seed, &mut rng, bench.place());
-    let mut facts = match bench.run(&stack, &mut rng) {
+    let scratch = is_viewed(judge, seed).then(Scratch::new);
+    let snapshot = scratch.as_ref().map(|scratch| scratch.path().join("snapshot.json"));
+    let save = |cgroup: &Path| snapshot.iter().for_each(|to| law::snapshot(cgroup, to));
+    let mut facts = match bench.run_after(&stack, &mut rng, save) {
         Ok(facts) => facts,
         Err(Refused::Load(log)) => {
             tally.refused += 1;
@@ -155,6 +176,15 @@ fn one(class: &Class, judge: &mut dyn Judge, bench: &mut Bench, seed: u64, tally
         }
         Err(Refused::Empty) => return,
     };
+    if let Some(snapshot) = snapshot {
+        tally.views += 1;
+        let cgroup = bench.leaf().path().to_string_lossy().into_owned();
+        let (devices, allowed) = (facts.devices.clone(), facts.allowed.clone());
+        let asked = Asked { snapshot, cgroup, devices, allowed };
+        if let Err(difference) = law::agree(&asked, law::Views::of(seed / VIEWS_EVERY)) {
+            tally.failures.push(format!("seed {seed}, {:?}: {difference}", shapes(&stack)));
+        }
+    }
     (class.view)(&mut facts);
     tally.accepted += 1;
     let marked = stack.sources().iter().any(|source| source.may_be_unknown);
@@ -167,13 +197,20 @@ fn one(class: &Class, judge: &mut dyn Judge, bench: &mut Bench, seed: u64, tally
     let failure = result.wrong.or(if marked { None } else { result.unknown });
     if let Some(failure) = failure {
         let smaller = smaller(class, judge, bench, &stack, seed, failure.verdict);
-        let shapes: Vec<&str> = stack.sources().iter().map(|source| source.shape.as_str()).collect();
-        let mut text = format!("seed {seed}, {shapes:?}: {failure}\n{}", listing(&facts));
+        let mut text = format!("seed {seed}, {:?}: {failure}\n{}", shapes(&stack), listing(&facts));
         if let Some(smaller) = smaller {
             let _ = write!(text, "smaller:\n{smaller}");
         }
         tally.failures.push(text);
     }
+}
+
+fn is_viewed(judge: &dyn Judge, seed: u64) -> bool {
+    judge.has_views() && seed.is_multiple_of(number("GPUMAP_VIEWS").unwrap_or(VIEWS_EVERY))
+}
+
+fn shapes(stack: &Stack) -> Vec<String> {
+    stack.sources().iter().map(|source| source.shape.clone()).collect()
 }
 
 /// One question with two answers.

@@ -1,10 +1,10 @@
 //! Programs that are no list of rules, or known by the rules in them.
 
 use super::rules::{RuleList, alu};
+use crate::bytecode::Arithmetic::{Add, And, Move, Or, ShiftLeft};
+use crate::bytecode::Operand::{Immediate, Register};
 use crate::bytecode::{Arithmetic, Comparison, Operand, Operation};
 
-/// Lookups in libvirt's map: of both numbers, of each with any other, of any.
-const LIBVIRT_LOOKUPS: usize = 4;
 /// The devices that crun allows to every container, in the order in which it writes
 /// them; its versions differ in what stands around these.
 const CRUN_DEFAULTS: [[u64; 2]; 7] = [[136, 0], [5, 1], [1, 9], [1, 5], [5, 0], [1, 7], [1, 8]];
@@ -13,24 +13,97 @@ fn load(dst: usize, base: usize, offset: i16) -> Operation {
     Operation::Load { dst, base, offset, size: 4, signed: false }
 }
 
-/// libvirt puts both numbers into a key and looks it up in four ways.
+/// libvirt puts both numbers into a key and looks up the pair, each number with any
+/// other, and any pair.
 pub(super) fn is_libvirts(operations: &[Operation]) -> bool {
-    let key = [
-        alu(Arithmetic::Move, 64, 6, Operand::Register(1)),
-        load(1, 6, 8),
-        load(2, 6, 4),
-        alu(Arithmetic::ShiftLeft, 64, 2, Operand::Immediate(32)),
-        alu(Arithmetic::Or, 64, 2, Operand::Register(1)),
-        Operation::Store { base: 10, offset: -8, size: 8, source: Operand::Register(2) },
-    ];
-    let end = [alu(Arithmetic::Move, 64, 0, Operand::Immediate(0)), Operation::Exit];
-    let lookups = operations.iter().filter(|operation| matches!(operation, Operation::LoadMap { .. }));
-    operations.starts_with(&key) && operations.ends_with(&end) && lookups.count() == LIBVIRT_LOOKUPS
+    let find = |wanted: fn(&Operation) -> bool| operations.iter().copied().find(wanted);
+    let map = find(|operation| matches!(operation, Operation::LoadMap { dst: 1, .. }));
+    let call = find(|operation| matches!(operation, Operation::CallHelper { .. }));
+    let (Some(map), Some(call)) = (map, call) else { return false };
+    // The kernel may have inlined a part of the lookup.
+    let inlined = find(|operation| matches!(operation, Operation::Arithmetic { kind: Add, dst: 0, .. }));
+    let mut expected = Vec::with_capacity(operations.len());
+    for key in libvirts_keys() {
+        expected.extend(key);
+        expected.extend([
+            wide(Move, 2, Register(10)),
+            wide(Add, 2, Immediate(-8_i64 as u64)),
+            map,
+            Operation::MIDDLE,
+            call,
+        ]);
+        if let Some(add) = inlined {
+            expected.extend([equal(0, Immediate(0), expected.len() + 2), add]);
+        }
+        let next = expected.len() + 7;
+        expected.extend([
+            wide(Move, 1, Register(0)),
+            equal(1, Immediate(0), next),
+            wide(Move, 0, Immediate(1)),
+            load(2, 6, 0),
+            load(1, 1, 0),
+            wide(And, 1, Register(2)),
+            equal(1, Register(2), operations.len().saturating_sub(1)),
+        ]);
+    }
+    expected.extend([wide(Move, 0, Immediate(0)), Operation::Exit]);
+    expected == operations
+}
+
+fn wide(kind: Arithmetic, dst: usize, source: Operand) -> Operation {
+    alu(kind, 64, dst, source)
+}
+
+fn equal(dst: usize, source: Operand, target: usize) -> Operation {
+    Operation::Branch { comparison: Comparison::Equal, width: 64, dst, source, target }
+}
+
+/// What libvirt writes before each lookup.
+fn libvirts_keys() -> [Vec<Operation>; 4] {
+    let store = |source| Operation::Store { base: 10, offset: -8, size: 8, source: Register(source) };
+    let constant = |value| Operation::LoadConstant { dst: 2, value };
+    let shift = |dst| wide(ShiftLeft, dst, Immediate(32));
+    let either = |dst, source| wide(Or, dst, Register(source));
+    [
+        vec![wide(Move, 6, Register(1)), load(1, 6, 8), load(2, 6, 4), shift(2), either(2, 1), store(2)],
+        vec![load(1, 6, 4), shift(1), constant(0xffff_ffff), Operation::MIDDLE, either(1, 2), store(1)],
+        vec![load(1, 6, 8), constant(0xffff_ffff << 32), Operation::MIDDLE, either(1, 2), store(1)],
+        vec![wide(Move, 1, Immediate(u64::MAX)), store(1)],
+    ]
+}
+
+/// gpumap compares fields with bounds and bits alone, and reads nothing else.
+pub(super) fn is_gpumaps(operations: &[Operation]) -> bool {
+    use Comparison::{AnyBit, GreaterEqual, Less};
+    let fits = |operation: &Operation| match operation {
+        Operation::Load { dst: 2..=5, base: 1, size: 4, .. } | Operation::Jump { .. } | Operation::Exit => {
+            true
+        }
+        Operation::Arithmetic { kind, width: 32, dst: 2, .. } => *kind == Arithmetic::And,
+        Operation::Arithmetic { kind, width: 32, dst: 3, .. } => *kind == Arithmetic::ShiftRight,
+        Operation::Arithmetic { kind, width: 64, dst: 0, source: Operand::Immediate(0 | 1) } => {
+            *kind == Arithmetic::Move
+        }
+        // What the kernel makes of `r0 = 0`.
+        Operation::Arithmetic { kind, dst: 0, source: Operand::Register(0), .. } => *kind == Arithmetic::Xor,
+        Operation::Branch { comparison, width: 64, dst: 2..=5, .. } => {
+            matches!(comparison, GreaterEqual | Less | AnyBit)
+        }
+        _ => false,
+    };
+    let tests = operations.iter().any(|operation| matches!(operation, Operation::Branch { .. }));
+    tests && operations.iter().all(fits)
+}
+
+/// Whether a map decides, in a program that is not libvirt's.
+pub(super) fn looks_up(operations: &[Operation]) -> bool {
+    !is_libvirts(operations)
+        && operations.iter().any(|operation| matches!(operation, Operation::LoadMap { .. }))
 }
 
 /// HTCondor denies pairs of numbers, whatever their type, and allows the rest.
 pub(super) fn is_htcondors(operations: &[Operation]) -> bool {
-    let set = |value| alu(Arithmetic::Move, 32, 0, Operand::Immediate(value));
+    let set = |value| alu(Move, 32, 0, Immediate(value));
     let Some(rest) = operations.strip_prefix(&[set(1), load(2, 1, 4), load(3, 1, 8)][..]) else {
         return false;
     };
@@ -38,7 +111,7 @@ pub(super) fn is_htcondors(operations: &[Operation]) -> bool {
     let is_rule = |(index, rule): (usize, &[Operation])| {
         let next = 3 + (index + 1) * 4;
         let tests = |operation: &Operation, register| {
-            matches!(operation, Operation::Branch { comparison: Comparison::NotEqual, width: 32, dst, source: Operand::Immediate(_), target }
+            matches!(operation, Operation::Branch { comparison: Comparison::NotEqual, width: 32, dst, source: Immediate(_), target }
                 if (*dst, *target) == (register, next))
         };
         matches!(rule, [major, minor, verdict, Operation::Exit]

@@ -8,6 +8,8 @@
 
 mod known;
 mod rules;
+#[cfg(test)]
+mod tests;
 
 use crate::bytecode::{Insn, Operation};
 use crate::model::Writer;
@@ -25,11 +27,11 @@ pub(super) fn of(insns: &[Insn], name: &Text) -> Option<Writer> {
     let list = RuleList::of(&operations);
     let fits = |fits: fn(&RuleList) -> bool| list.as_ref().is_some_and(fits);
     match name.as_bytes() {
-        b"gpumap_repair" => Some(Writer::Gpumap),
+        b"gpumap_repair" => known::is_gpumaps(&operations).then_some(Writer::Gpumap),
         b"Slurm_Cgroup_v2" => fits(is_slurms).then_some(Writer::Slurm),
         b"sd_devices" => (fits(is_systemds) || fits(has_no_rules)).then_some(Writer::Systemd),
-        b"craned_device_a" => Some(Writer::Crane),
-        b"oarcgdev" => Some(Writer::Oar),
+        b"craned_device_a" => known::looks_up(&operations).then_some(Writer::Crane),
+        b"oarcgdev" => known::looks_up(&operations).then_some(Writer::Oar),
         b"" if known::is_libvirts(&operations) => Some(Writer::Libvirt),
         b"" if known::is_htcondors(&operations) => Some(Writer::Htcondor),
         b"" if rules::begins_with_nvidias(&operations) => Some(Writer::NvidiaToolkit),

@@ -31,6 +31,8 @@ pub(super) enum Access {
     Within,
     /// The rule is for requests that ask for any of it.
     Overlap,
+    /// Some rules do the one and some the other, which no writer does.
+    Mixed,
 }
 
 /// A result, and how wide the move is that sets it, where that is known.
@@ -109,9 +111,10 @@ impl RuleList {
         (reader.at == operations.len() && is_one_kind).then_some(Self { prologue, rules, end })
     }
 
-    /// How all rules that test accesses do it, `None` if none does or they differ.
+    /// How all rules that test accesses do it, `None` if none does.
     pub(super) fn access(&self) -> Option<Access> {
-        self.rules.iter().find_map(|rule| rule.access)
+        let tests = self.rules.iter().filter_map(|rule| rule.access);
+        tests.reduce(|one, other| if one == other { one } else { Access::Mixed })
     }
 
     /// The width of all verdicts.
@@ -255,17 +258,17 @@ impl Reader<'_> {
         let (access, target) = match self.take()? {
             Operation::Branch {
                 comparison: Comparison::NotEqual,
+                width: 64,
                 dst,
                 source: Operand::Register(3),
                 target,
-                ..
             } if dst == scratch => (Access::Within, target),
             Operation::Branch {
                 comparison: Comparison::Equal,
+                width: 64,
                 dst,
                 source: Operand::Immediate(0),
                 target,
-                ..
             } if dst == scratch => (Access::Overlap, target),
             _ => return None,
         };

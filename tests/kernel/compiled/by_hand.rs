@@ -33,10 +33,11 @@ use gpumap::observation::{Observation, Program};
 use gpumap::policy::{Combination, Context, Decoder};
 
 use super::clang::{self, Clang, Object, Pins};
+use super::put;
 use super::write::Fill;
-use super::{Asked, Scratch, put, views};
 use crate::support::bench::{Attachment, Bench};
 use crate::support::bpf::{self, MULTI, OVERRIDE, PREORDER};
+use crate::support::law::{self, Asked, Scratch, Views};
 use crate::support::{host, inspect};
 
 /// The driver about which questions change something: asked about first.
@@ -66,11 +67,11 @@ fn programs_written_by_hand_match_the_kernel() {
     let only = std::env::var("GPUMAP_ONLY").unwrap_or_default();
     let mut failures = Vec::new();
     let is_asked = |path: &&PathBuf| only.split(',').any(|part| path.to_string_lossy().contains(part));
-    for path in files().iter().filter(is_asked) {
+    for (number, path) in (0..).zip(files().iter().filter(is_asked)) {
         let text = std::fs::read_to_string(path).expect("a program");
         let name = path.file_stem().expect("a name").to_string_lossy();
         for (level, set) in ways(&text, clang) {
-            let way = Way { name: &format!("{name}{level}{set}"), level, set };
+            let way = Way { name: &format!("{name}{level}{set}"), level, set, views: Views::of(number) };
             failures.extend(one(&text, &way, clang, &pins, &mut bench, &scratch.0).err());
         }
     }
@@ -106,6 +107,7 @@ struct Way<'a> {
     name: &'a str,
     level: &'a str,
     set: &'a str,
+    views: Views,
 }
 
 fn one(
@@ -132,9 +134,9 @@ fn one(
     let (snapshot, devices) = (scratch.join("snapshot.json"), devices());
     let cgroup = bench.leaf().path().to_owned();
     let attachments = attachments(text, &loaded);
-    let allowed = bench.ask_after(&attachments, &devices, || views::snapshot(&cgroup, &snapshot));
+    let allowed = bench.ask_after(&attachments, &devices, || law::snapshot(&cgroup, &snapshot));
     let asked = Asked { snapshot, cgroup: cgroup.to_string_lossy().into_owned(), devices, allowed };
-    views::agree(&asked).map_err(|difference| format!("{name}: {difference}"))?;
+    law::agree(&asked, way.views).map_err(|difference| format!("{name}: {difference}"))?;
     judge(&asked, &expected).map_err(|difference| format!("{name}: {difference}"))
 }
 

@@ -1,4 +1,4 @@
-//! C to a loaded program: clang compiles it, bpftool (libbpf) makes its maps,
+//! C to a loaded program: clang (or Debian's `bpf-gcc`) compiles it, bpftool (libbpf) makes its maps,
 //! links it and hands it to the verifier.
 
 use std::io;
@@ -11,10 +11,11 @@ use crate::support::bpf::{Attr, bpf_fd};
 
 const OBJ_GET: i32 = 7;
 
-/// The newest clang that is installed and its newest BPF instruction set.
+/// The newest clang that is installed, or what `GPUMAP_COMPILER` names, and its BPF
+/// instruction sets.
 #[derive(Debug)]
 pub struct Clang {
-    command: &'static str,
+    pub command: String,
     /// `v2` to `v4`, as far as it knows them.
     pub sets: Vec<&'static str>,
 }
@@ -25,16 +26,14 @@ pub fn clang() -> Option<&'static Clang> {
     static FOUND: OnceLock<Option<Clang>> = OnceLock::new();
     let found = FOUND.get_or_init(|| {
         let knows = |command: &str, set: &str| {
-            let cpu = format!("-mcpu={set}");
-            let result = run(
-                Command::new(command).args(["-target", "bpf", &cpu, "-S", "-o", "-", "-xc", "-"]),
-                b"int a;",
-            );
+            let result = run(compiler(command, set).args(["-S", "-o", "-", "-xc", "-"]), b"int a;");
             result.is_ok_and(|log| !log.contains("is not a recognized processor"))
         };
-        ["clang-19", "clang"].into_iter().find(|command| knows(command, "v3")).map(|command| Clang {
+        let asked = std::env::var("GPUMAP_COMPILER").ok();
+        let commands = asked.map_or_else(|| vec!["clang-19".to_owned(), "clang".to_owned()], |it| vec![it]);
+        commands.into_iter().find(|command| knows(command, "v3")).map(|command| Clang {
+            sets: ["v2", "v3", "v4"].into_iter().filter(|set| knows(&command, set)).collect(),
             command,
-            sets: ["v2", "v3", "v4"].into_iter().filter(|set| knows(command, set)).collect(),
         })
     });
     let required = std::env::var_os("GPUMAP_REQUIRE_ROOT").is_some_and(|value| value == "1");
@@ -43,6 +42,17 @@ pub fn clang() -> Option<&'static Clang> {
         eprintln!("skipped: clang is not installed");
     }
     found.as_ref()
+}
+
+/// A compiler that makes programs of one instruction set.
+fn compiler(command: &str, set: &str) -> Command {
+    let mut compiler = Command::new(command);
+    match command.contains("gcc") {
+        true => compiler.args(["-w", "-gbtf"]),
+        false => compiler.args(["-target", "bpf", "-g", "-Wno-everything", "-fno-stack-protector"]),
+    };
+    compiler.arg(format!("-mcpu={set}"));
+    compiler
 }
 
 /// What `command` says on standard error; the error is the same.
@@ -63,22 +73,8 @@ fn run(command: &mut Command, input: &[u8]) -> Result<String, String> {
 impl Clang {
     /// Compiles `text` into the object file `to`.
     pub fn compile(&self, text: &str, level: &str, set: &str, to: &Path) -> Result<(), String> {
-        let cpu = format!("-mcpu={set}");
-        let mut command = Command::new(self.command);
-        command.args([
-            "-target",
-            "bpf",
-            "-g",
-            "-Wno-everything",
-            "-fno-stack-protector",
-            level,
-            &cpu,
-            "-c",
-            "-xc",
-            "-",
-            "-o",
-        ]);
-        run(command.arg(to), text.as_bytes()).map(drop)
+        let mut command = compiler(&self.command, set);
+        run(command.args([level, "-c", "-xc", "-", "-o"]).arg(to), text.as_bytes()).map(drop)
     }
 }
 

@@ -3,7 +3,8 @@
 //!
 //! Needs root, a cgroup2 mount, bpf(2), clang and bpftool. `GPUMAP_CASES` sets
 //! the number of programs, `GPUMAP_SEED` the first seed (failures print
-//! theirs), `GPUMAP_KEEP=DIR` keeps the programs whose answers are unknown.
+//! theirs), `GPUMAP_COMPILER` the compiler, `GPUMAP_KEEP=DIR` keeps the programs whose
+//! answers are unknown, `GPUMAP_LOG=FILE` gets a line for each program.
 
 /// Adds a line to the program of a writer.
 macro_rules! line {
@@ -28,20 +29,19 @@ mod expression;
 mod mapped;
 mod statements;
 mod tally;
-mod views;
 mod write;
 
 use crate::support;
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::path::Path;
 
 use crate::support::bench::{Attachment, Bench};
 use crate::support::bpf::{self, MULTI, PREORDER};
 use crate::support::host;
+use crate::support::law::{self, Asked, Scratch};
 use crate::support::rng::Rng;
 use clang::{Clang, Object, Pins};
-use gpumap::model::{Device, DeviceType, MAX_MAJOR, MAX_MINOR, RequestSet};
+use gpumap::model::{Device, DeviceType, MAX_MAJOR, MAX_MINOR};
 use tally::Tally;
 use write::{CLASSES, Class, Fill, Written};
 
@@ -49,6 +49,8 @@ use write::{CLASSES, Class, Fill, Written};
 const CASES: u64 = 90;
 /// Of so many programs one is asked about through the command.
 const COMMAND_EVERY: u64 = 4;
+/// The major of the GPUs that the command is asked about.
+const GPU: u32 = 195;
 /// Device numbers asked about, as both types.
 const PAIRS: usize = 40;
 
@@ -59,15 +61,6 @@ struct Case {
     written: Written,
     level: &'static str,
     set: &'static str,
-}
-
-/// What was asked, and the kernel's answers.
-pub struct Asked {
-    /// What gpumap saved before the first question.
-    snapshot: PathBuf,
-    cgroup: String,
-    devices: Vec<Device>,
-    allowed: Vec<RequestSet>,
 }
 
 /// Make sure that no answer about compiled C differs from the kernel's, that
@@ -116,25 +109,6 @@ fn run(seeds: impl IntoIterator<Item = u64>) {
     tally.judge(cases);
 }
 
-/// A directory that goes with the value.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let dir = std::env::temp_dir().join(format!("gpumap-compiled-{}-{number}", std::process::id()));
-        std::fs::create_dir(&dir).expect("a scratch directory");
-        Self(dir)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 fn case(seed: u64, clang: &Clang, cgroup_id: u64) -> Case {
     let mut rng = Rng::new(seed);
     let class = &CLASSES[seed as usize % CLASSES.len()];
@@ -146,7 +120,8 @@ fn case(seed: u64, clang: &Clang, cgroup_id: u64) -> Case {
 fn one(case: &Case, clang: &Clang, pins: &Pins, bench: &mut Bench, scratch: &Path, tally: &mut Tally) {
     let object = scratch.join("policy.o");
     if let Err(log) = clang.compile(&case.written.text, case.level, case.set, &object) {
-        panic!("seed {}: clang: {log}\n{}", case.seed, case.written.text);
+        assert!(clang.command.contains("gcc"), "seed {}: {log}\n{}", case.seed, case.written.text);
+        return tally.refused(case, log);
     }
     let loaded = match pins.load(&object, &format!("case{}", case.seed)) {
         Ok(loaded) => loaded,
@@ -154,10 +129,10 @@ fn one(case: &Case, clang: &Clang, pins: &Pins, bench: &mut Bench, scratch: &Pat
     };
     case.written.fills.iter().for_each(|fill| put(fill, &loaded));
     let asked = ask(case, &loaded, bench, scratch);
-    tally.count(case, &asked);
-    if case.seed.is_multiple_of(COMMAND_EVERY) {
+    tally.count(case, &asked, &clang.command);
+    if case.seed.is_multiple_of(number("GPUMAP_VIEWS").unwrap_or(COMMAND_EVERY)) {
         tally.views += 1;
-        if let Err(difference) = views::agree(&asked) {
+        if let Err(difference) = law::agree(&asked, law::Views::of(case.seed / COMMAND_EVERY)) {
             tally.fail(case, &difference);
         }
     }
@@ -186,7 +161,7 @@ fn ask(case: &Case, loaded: &Object, bench: &mut Bench, scratch: &Path) -> Asked
     let devices = devices(&case.written, &mut rng);
     let snapshot = scratch.join("snapshot.json");
     let cgroup = bench.leaf().path().to_owned();
-    let allowed = bench.ask_after(&programs, &devices, || views::snapshot(&cgroup, &snapshot));
+    let allowed = bench.ask_after(&programs, &devices, || law::snapshot(&cgroup, &snapshot));
     Asked { snapshot, cgroup: cgroup.to_string_lossy().into_owned(), devices, allowed }
 }
 
@@ -195,6 +170,7 @@ fn devices(written: &Written, rng: &mut Rng) -> Vec<Device> {
     for major in &written.majors {
         pairs.extend(written.minors.iter().map(|minor| (*major, *minor)));
     }
+    pairs.extend((0..4).map(|minor| (GPU, minor)));
     while pairs.len() < PAIRS {
         let major = if rng.chance(70) { rng.pick(&written.majors) } else { rng.below(MAX_MAJOR + 1) };
         let minor = if rng.chance(70) { rng.below(64) } else { rng.below(MAX_MINOR + 1) };

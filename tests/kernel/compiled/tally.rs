@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use gpumap::model::{Device, Request, Verdict};
 use gpumap::observation::{Observation, Program};
 use gpumap::policy::{Combination, Context, Decoder, Numbers, Rule, RuleList};
 
-use super::{Asked, Case};
+use super::Case;
+use crate::support::law::Asked;
 
 /// Questions of one program whose proof is compared, too.
 const PROOFS: usize = 6;
@@ -59,16 +61,18 @@ impl Tally {
     }
 
     /// Compares the decoder's answers with the kernel's.
-    pub fn count(&mut self, case: &Case, asked: &Asked) {
+    pub fn count(&mut self, case: &Case, asked: &Asked, compiler: &str) {
         let text = std::fs::read_to_string(&asked.snapshot).expect("a snapshot");
         let observation: Observation = serde_json::from_str(&text).expect("an observation");
         let mut wrong = Vec::new();
         let count = self.classes.entry(case.class.name).or_default();
         count.programs += 1;
         let began = Instant::now();
-        let unknown_before = count.unknown;
+        let (verdicts_before, unknown_before) = (count.verdicts, count.unknown);
         compare(&observation, asked, count, &mut wrong);
         count.longest = count.longest.max(began.elapsed());
+        let (verdicts, unknown) = (count.verdicts - verdicts_before, count.unknown - unknown_before);
+        log(case, compiler, &format!("{verdicts} verdicts, {unknown} unknown, {} wrong", wrong.len()));
         if count.unknown > unknown_before {
             keep(case, &count.reasons);
         }
@@ -194,6 +198,14 @@ fn without_numbers(why: &str) -> String {
 /// The generated part of the text.
 fn program_text(text: &str) -> &str {
     text.split_once("SEC(\"license\") = \"GPL\";").map_or(text, |(_, rest)| rest)
+}
+
+/// Adds a line to the log, if one is wished.
+fn log(case: &Case, compiler: &str, counts: &str) {
+    let Some(path) = std::env::var_os("GPUMAP_LOG") else { return };
+    let mut file = std::fs::File::options().append(true).create(true).open(path).expect("the log");
+    let Case { seed, class, level, set, .. } = case;
+    writeln!(file, "seed {seed}, {}, {compiler} {level} {set}: {counts}", class.name).expect("a line");
 }
 
 /// Keeps a program with unknown answers, if that is wished.
