@@ -5,12 +5,20 @@ use std::io::{self, Write};
 
 use super::table::{self, Last};
 use super::{Style, gpu_names, sanitize};
-use crate::report::{Gpu, MigInstance};
+use crate::report::{Gpu, MigInstance, Payload};
 
 /// Characters of a UUID where there is no room for all 40.
 const UUID: usize = 13;
 /// The least that a model's name has.
 const MODEL: usize = 12;
+
+/// What an empty list of GPUs says.
+pub(super) fn none(payload: &Payload) -> &'static str {
+    match payload.gpus_unread {
+        false => "This node has no GPU",
+        true => "No GPU was seen, and whether this node has one is not known",
+    }
+}
 
 /// Prints a heading and one row per GPU, its MIG instances below it.
 pub(super) fn write(out: &mut dyn Write, style: Style, title: &str, list: &[&Gpu]) -> io::Result<()> {

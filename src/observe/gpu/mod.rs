@@ -33,10 +33,12 @@ use tree::Tree;
 /// `c 226:128 660 0 44`: type `c` or `b`, mode octal (default 666), owner and
 /// group decimal (default 0). On a live node such a file is no device.
 pub fn collect(gpu_root: &Path, errors: &mut Vec<Problem>) -> GpuFacts {
+    let before = errors.len();
     let mut tree = Tree::new(gpu_root, errors);
     tree.file("/proc/devices");
     nvidia::collect(&mut tree);
     sysfs::collect(&mut tree);
     dev::collect(&mut tree);
-    tree.facts
+    let facts = tree.facts;
+    GpuFacts { unread: errors.len() > before, ..facts }
 }

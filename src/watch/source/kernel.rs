@@ -1,5 +1,6 @@
 //! The programs of `bpf/watch.bpf.c`, and what they report.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::probes::{ENVIRON, Probe};
@@ -30,6 +31,8 @@ pub(super) struct Moves {
 pub(super) struct Kernel {
     pub(super) programs: ProbePrograms,
     moves: Moves,
+    /// Installed drivers' libraries that cannot be probed, and why.
+    pub(super) refused: BTreeMap<Vec<u8>, String>,
 }
 
 impl Kernel {
@@ -53,7 +56,7 @@ impl Kernel {
             ring: "ring",
         };
         let programs = ProbePrograms::load(&spec, wanted)?;
-        let mut kernel = Self { programs, moves: Moves::default() };
+        let mut kernel = Self { programs, moves: Moves::default(), refused: BTreeMap::new() };
         kernel.put("losses", &OTHERS.to_ne_bytes(), &0_u64.to_ne_bytes())?;
         kernel.fill_variables()?;
         Ok(kernel)

@@ -6,11 +6,14 @@ use std::time::Duration;
 use super::kernel::Kernel;
 use super::probes::{DRIVERS, ENVIRON, Probe};
 use crate::loader::AttachedProbes;
-use crate::probing::{FileRole, ProbeTarget, Prober, places};
+use crate::probing::{FileRole, ProbeTarget, Prober, none, places};
 use crate::sys::window::Windowed;
 
 /// A function, and where it is in the file.
 pub(super) type Watched = (&'static Probe, u64);
+
+/// Libraries that are kept of those that cannot be probed: a node has some dozens.
+const REFUSED: usize = 64;
 
 impl Prober for Kernel {
     type Point = Watched;
@@ -39,5 +42,13 @@ impl Prober for Kernel {
         target: &ProbeTarget<'_>,
     ) -> Result<Vec<AttachedProbes>, String> {
         Self::attach(self, places, target.path, target.pid).map_err(|error| error.to_string())
+    }
+
+    /// Of a process's library the event of the process says it.
+    fn refused(&mut self, shown: &[u8], pid: Option<u32>, why: &str) {
+        let is_told = pid.is_some() || why == none(FileRole::Driver) || self.refused.len() >= REFUSED;
+        if !is_told {
+            self.refused.insert(shown.to_vec(), why.to_owned());
+        }
     }
 }
