@@ -93,7 +93,10 @@ fn files(pattern: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 /// The paths in a directory with these names, among its first thousands.
-pub(super) fn entries(directory: &Path, mut is_wanted: impl FnMut(&OsStr) -> bool) -> io::Result<Vec<PathBuf>> {
+pub(super) fn entries(
+    directory: &Path,
+    mut is_wanted: impl FnMut(&OsStr) -> bool,
+) -> io::Result<Vec<PathBuf>> {
     let (mut found, mut seen) = (Vec::new(), 0);
     Dir::open(directory)?.names(|name| {
         found.extend(is_wanted(name).then(|| directory.join(name)));

@@ -22,8 +22,13 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &TopArgs, look: Look) -
     matrix.rows = shown.iter().filter_map(|row| all.get(*row).cloned()).collect();
     let how = MatrixStyle { ascii: args.ascii, processes: invocation.style.all };
     let findings = audit.findings;
-    let payload =
-        Payload { matrix: Some(Box::new(matrix)), gpus: Some(gpus), gpus_unread, findings, ..Payload::default() };
+    let payload = Payload {
+        matrix: Some(Box::new(matrix)),
+        gpus: Some(gpus),
+        gpus_unread,
+        findings,
+        ..Payload::default()
+    };
     let remarks: Vec<_> = remark.into_iter().collect();
     let exit = invocation.answer_about(&observation, payload, is_unknown, |out, style, payload| {
         render::matrix(out, style, how, payload)

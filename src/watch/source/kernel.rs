@@ -33,6 +33,8 @@ pub(super) struct Kernel {
     moves: Moves,
     /// Installed drivers' libraries that cannot be probed, and why.
     pub(super) refused: BTreeMap<Vec<u8>, String>,
+    /// Why the calls of a driver are not seen in the process that was looked at last.
+    pub(super) unprobed_driver: Option<String>,
 }
 
 impl Kernel {
@@ -56,7 +58,8 @@ impl Kernel {
             ring: "ring",
         };
         let programs = ProbePrograms::load(&spec, wanted)?;
-        let mut kernel = Self { programs, moves: Moves::default(), refused: BTreeMap::new() };
+        let mut kernel =
+            Self { programs, moves: Moves::default(), refused: BTreeMap::new(), unprobed_driver: None };
         kernel.put("losses", &OTHERS.to_ne_bytes(), &0_u64.to_ne_bytes())?;
         kernel.fill_variables()?;
         Ok(kernel)

@@ -335,12 +335,13 @@ impl FactSource {
         if self.only.as_ref().is_some_and(|only| !only.contains(&pid)) {
             return;
         }
-        let coverage = self.libraries.cover(&mut self.kernel, &self.proc, pid, true);
-        if let Coverage::Uncovered(why) = coverage
-            && last
-        {
-            self.ready.push(Fact::Uncovered { pid, why });
-        }
+        self.kernel.unprobed_driver = None;
+        let why = match self.libraries.cover(&mut self.kernel, &self.proc, pid, true) {
+            Coverage::Uncovered(why) => Some(why),
+            Coverage::Partly => self.kernel.unprobed_driver.take(),
+            Coverage::Covered | Coverage::None => None,
+        };
+        self.ready.extend(why.filter(|_| last).map(|why| Fact::Uncovered { pid, why }));
     }
 }
 

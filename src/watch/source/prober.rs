@@ -44,10 +44,14 @@ impl Prober for Kernel {
         Self::attach(self, places, target.path, target.pid).map_err(|error| error.to_string())
     }
 
-    /// Of a process's library the event of the process says it.
     fn refused(&mut self, shown: &[u8], pid: Option<u32>, why: &str) {
-        let is_told = pid.is_some() || why == none(FileRole::Driver) || self.refused.len() >= REFUSED;
-        if !is_told {
+        if why == none(FileRole::Driver) {
+            return;
+        }
+        if pid.is_some() {
+            let shown = String::from_utf8_lossy(shown);
+            self.unprobed_driver = Some(format!("its driver's library {shown} is not watched: {why}"));
+        } else if self.refused.len() < REFUSED {
             self.refused.insert(shown.to_vec(), why.to_owned());
         }
     }
