@@ -108,3 +108,16 @@ fn gate_number(gpu: &Gpu) -> String {
 fn instance(mig: &MigInstance) -> String {
     mig.ci.map_or_else(|| mig.gi.to_string(), |ci| format!("{}/{ci}", mig.gi))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that what could not be read is not said to be none.
+    #[test]
+    fn no_gpus() {
+        let of = |gpus_unread| none(&Payload { gpus_unread, ..Payload::default() });
+        assert_eq!(of(false), "This node has no GPU");
+        assert!(of(true).ends_with("is not known"));
+    }
+}

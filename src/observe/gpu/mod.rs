@@ -42,3 +42,23 @@ pub fn collect(gpu_root: &Path, errors: &mut Vec<Problem>) -> GpuFacts {
     let facts = tree.facts;
     GpuFacts { unread: errors.len() > before, ..facts }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// Make sure that a node without GPUs is told from one that cannot be read.
+    #[test]
+    fn unread() {
+        let root = std::env::temp_dir().join(format!("gpumap-gpus-{}", std::process::id()));
+        fs::create_dir_all(&root).unwrap();
+        let mut errors = Vec::new();
+        assert!(!collect(&root, &mut errors).unread && errors.is_empty());
+        symlink("dev", root.join("dev")).unwrap();
+        assert!(collect(&root, &mut errors).unread && !errors.is_empty());
+        fs::remove_dir_all(root).unwrap();
+    }
+}

@@ -1,10 +1,10 @@
 //! The programs of `bpf/watch.bpf.c`, and what they report.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::probes::{ENVIRON, Probe};
 use super::record::{NAME, OTHERS};
+use super::unprobed::Unprobed;
 use crate::loader::objects::{SESSION, WATCH};
 use crate::loader::{AttachedProbes, FunctionEntry, IteratorScope, LoadError};
 use crate::model::VARIABLES;
@@ -31,10 +31,7 @@ pub(super) struct Moves {
 pub(super) struct Kernel {
     pub(super) programs: ProbePrograms,
     moves: Moves,
-    /// Installed drivers' libraries that cannot be probed, and why.
-    pub(super) refused: BTreeMap<Vec<u8>, String>,
-    /// Why the calls of a driver are not seen in the process that was looked at last.
-    pub(super) unprobed_driver: Option<String>,
+    pub(super) unprobed: Unprobed,
 }
 
 impl Kernel {
@@ -58,8 +55,7 @@ impl Kernel {
             ring: "ring",
         };
         let programs = ProbePrograms::load(&spec, wanted)?;
-        let mut kernel =
-            Self { programs, moves: Moves::default(), refused: BTreeMap::new(), unprobed_driver: None };
+        let mut kernel = Self { programs, moves: Moves::default(), unprobed: Unprobed::default() };
         kernel.put("losses", &OTHERS.to_ne_bytes(), &0_u64.to_ne_bytes())?;
         kernel.fill_variables()?;
         Ok(kernel)

@@ -6,6 +6,7 @@ mod losses;
 mod prober;
 mod probes;
 mod record;
+mod unprobed;
 
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
@@ -36,11 +37,6 @@ const NOT_SEEN: [&str; 2] = [
 const NO_MOVES: &str = "processes that are moved to another cgroup are not told";
 const NO_DEPARTURES: &str =
     "of a process that is moved to another cgroup it is told where it is, but not always where it was";
-/// What is not seen of a driver's library that is installed and cannot be probed.
-fn unprobed(library: &[u8], why: &str) -> String {
-    let library = String::from_utf8_lossy(library);
-    format!("that a process initialises {library} before its mapping is seen is not seen: {why}")
-}
 /// What is not seen where not all processes in scope could be listed.
 const UNLISTED: &str = "processes that were running before the watch began may be missing";
 /// What is not seen from a pid namespace of gpumap's own.
@@ -197,7 +193,7 @@ impl FactSource {
             .chain(named)
             .map(str::to_owned)
             .chain(self.unlisted.clone())
-            .chain(self.kernel.refused.iter().map(|(library, why)| unprobed(library, why)))
+            .chain(self.kernel.unprobed.not_seen())
             .collect()
     }
 
@@ -335,10 +331,10 @@ impl FactSource {
         if self.only.as_ref().is_some_and(|only| !only.contains(&pid)) {
             return;
         }
-        self.kernel.unprobed_driver = None;
+        let _of_another = self.kernel.unprobed.take();
         let why = match self.libraries.cover(&mut self.kernel, &self.proc, pid, true) {
             Coverage::Uncovered(why) => Some(why),
-            Coverage::Partly => self.kernel.unprobed_driver.take(),
+            Coverage::Partly => self.kernel.unprobed.take(),
             Coverage::Covered | Coverage::None => None,
         };
         self.ready.extend(why.filter(|_| last).map(|why| Fact::Uncovered { pid, why }));

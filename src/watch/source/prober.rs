@@ -6,14 +6,11 @@ use std::time::Duration;
 use super::kernel::Kernel;
 use super::probes::{DRIVERS, ENVIRON, Probe};
 use crate::loader::AttachedProbes;
-use crate::probing::{FileRole, ProbeTarget, Prober, none, places};
+use crate::probing::{FileRole, ProbeTarget, Prober, places};
 use crate::sys::window::Windowed;
 
 /// A function, and where it is in the file.
 pub(super) type Watched = (&'static Probe, u64);
-
-/// Libraries that are kept of those that cannot be probed: a node has some dozens.
-const REFUSED: usize = 64;
 
 impl Prober for Kernel {
     type Point = Watched;
@@ -45,14 +42,6 @@ impl Prober for Kernel {
     }
 
     fn refused(&mut self, shown: &[u8], pid: Option<u32>, why: &str) {
-        if why == none(FileRole::Driver) {
-            return;
-        }
-        if pid.is_some() {
-            let shown = String::from_utf8_lossy(shown);
-            self.unprobed_driver = Some(format!("its driver's library {shown} is not watched: {why}"));
-        } else if self.refused.len() < REFUSED {
-            self.refused.insert(shown.to_vec(), why.to_owned());
-        }
+        self.unprobed.add(shown, pid, why);
     }
 }
