@@ -216,6 +216,7 @@ impl<'a> JoinedNode<'a> {
             cgroups: Some(cgroups),
             policies: Some(std::mem::take(&mut self.table.policies)),
             gpus: Some(self.gpus.clone()),
+            gpus_unread: self.observation.gpu_facts.unread,
             ..Payload::default()
         }
     }

@@ -11,6 +11,9 @@ pub enum LoadError {
     /// The kernel refuses a program, a map or a link.
     #[error("{0}")]
     Refused(String),
+    /// A cgroup whose processes are to be followed cannot be looked at.
+    #[error("the processes to follow are not known: {0}")]
+    Scope(String),
     /// The object lacks a program or a map: a fault of the build.
     #[error("the program object has no {0}")]
     Missing(&'static str),

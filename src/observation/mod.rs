@@ -386,6 +386,10 @@ pub struct GpuFacts {
     /// Device nodes under `/dev` that belong to a GPU driver.
     #[serde(default)]
     pub nodes: Vec<DeviceNode>,
+    /// Whether some of this could not be read, so that there may be GPUs which it does not
+    /// show.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unread: bool,
 }
 
 impl GpuFacts {

@@ -4,9 +4,9 @@
 //! too, which get the host's files mounted into them.
 
 use std::collections::HashSet;
+use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 use nix::errno::Errno;
 
@@ -36,8 +36,7 @@ const USUAL: [&str; 15] = [
     "/run/nvidia/driver/usr/lib/aarch64-linux-gnu",
     "/run/opengl-driver/lib",
 ];
-/// Bounds: entries of a directory, libraries.
-const ENTRIES: usize = 1 << 16;
+/// Libraries at most.
 const LIBRARIES: usize = 64;
 
 /// The libraries that are installed.
@@ -95,18 +94,15 @@ fn directories(root: &Path, unread: &mut Vec<(PathBuf, String)>) -> Vec<PathBuf>
 
 /// What a directory of root's has that is a driver's library by name.
 fn libraries(directory: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    if is_roots(directory)? {
-        for entry in fs::read_dir(directory)?.take(ENTRIES) {
-            let entry = entry?;
-            found.extend(is_driver(entry.file_name().as_bytes()).then(|| entry.path()));
-        }
+    if !is_roots(directory)? {
+        return Ok(Vec::new());
     }
-    Ok(found)
+    linker::entries(directory, |name| is_driver(name.as_bytes()))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::symlink;
 
     use super::*;

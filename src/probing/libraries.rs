@@ -83,7 +83,6 @@ pub enum Coverage {
     /// They are not, for this reason.
     Uncovered(String),
     /// Those of some drivers' libraries are not: the [`Prober`] gave the reason of each.
-    /// Only where C libraries are not looked at.
     Partly,
     /// It ended, or is a thread of the kernel.
     None,
@@ -330,7 +329,7 @@ impl<P: Clone + Debug> Libraries<P> {
         if let Some(executable) = &seen.executable {
             // A program without a C library: it may have the functions in itself.
             let watched = self.file(prober, process, executable, FileRole::Executable);
-            return watched.map(|()| true).map_err(|why| match why {
+            return watched.map(|()| whole).map_err(|why| match why {
                 why if why == files::none(FileRole::Executable) => why,
                 why => format!("its executable is not watched: {why}"),
             });
@@ -344,7 +343,7 @@ impl<P: Clone + Debug> Libraries<P> {
         match failed.find(|why| !any || why != files::none(FileRole::CLibrary)) {
             Some(why) => Err(format!("its C library is not watched: {why}")),
             None if seen.more => Err(format!("it maps more than {FILES} C libraries")),
-            None => Ok(true),
+            None => Ok(whole),
         }
     }
 

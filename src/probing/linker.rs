@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 use crate::sys::absence::OrAbsent as _;
+use crate::sys::dir::Dir;
 use crate::sys::regular_file::RegularFile;
 
 const CONFIGURATION: &str = "/etc/ld.so.conf";
@@ -87,12 +87,22 @@ fn files(pattern: &Path) -> io::Result<Vec<PathBuf>> {
         let rest = name.as_bytes().strip_prefix(start);
         rest.is_some_and(|rest| rest.ends_with(end)) && !name.as_bytes().starts_with(b".")
     };
-    let (mut found, parent) = (Vec::new(), pattern.parent().unwrap_or(pattern));
-    for entry in fs::read_dir(parent)?.take(ENTRIES) {
-        let entry = entry?;
-        found.extend(matches(&entry.file_name()).then(|| entry.path()));
-    }
+    let mut found = entries(pattern.parent().unwrap_or(pattern), matches)?;
     found.sort();
+    Ok(found)
+}
+
+/// The paths in a directory with these names, among its first thousands.
+pub(super) fn entries(
+    directory: &Path,
+    mut is_wanted: impl FnMut(&OsStr) -> bool,
+) -> io::Result<Vec<PathBuf>> {
+    let (mut found, mut seen) = (Vec::new(), 0);
+    Dir::open(directory)?.names(|name| {
+        found.extend(is_wanted(name).then(|| directory.join(name)));
+        seen += 1;
+        seen < ENTRIES
+    })?;
     Ok(found)
 }
 
@@ -109,6 +119,8 @@ pub(super) fn below(root: &Path, path: &Path) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     /// Make sure that a line is read as ldconfig reads it, whatever is in it.

@@ -256,6 +256,7 @@ fn find(process: &Dir, name: &CStr) -> Result<RegularFile, String> {
 /// Whether the process of this directory has not ended, as far as is known: no name leads
 /// from there to anything of another process.
 pub(super) fn is_there(process: &Dir) -> bool {
+    // What cannot be looked at is there until the kernel says that it is not.
     !matches!(stat_at(process, c"stat").or_absent(), Ok(None))
 }
 

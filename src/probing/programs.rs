@@ -78,7 +78,7 @@ impl ProbePrograms {
     ///
     /// See [`Loaded::put`]; a cgroup in scope cannot be looked at.
     pub fn set_scope(&mut self, scope: &ProcessScope, own: u32) -> Result<(), LoadError> {
-        let cgroups = scope.cgroup_ids().map_err(LoadError::Refused)?;
+        let cgroups = scope.cgroup_ids().map_err(LoadError::Scope)?;
         for pid in &scope.pids {
             self.loaded.put("pids", &pid.to_ne_bytes(), &1_u32.to_ne_bytes())?;
         }

@@ -9,6 +9,7 @@ use std::{fs, io};
 
 use crate::observation::Text;
 use crate::sys::absence::OrAbsent as _;
+use crate::sys::dir::Dir;
 
 /// Levels of cgroups that are walked, as many as the kernel side looks at.
 const LEVELS: usize = 32;
@@ -72,11 +73,10 @@ pub struct ScopedProcesses {
 
 impl ScopedProcesses {
     fn all(&mut self, proc: &Path) -> io::Result<()> {
-        for entry in fs::read_dir(proc)? {
-            let name = entry?.file_name();
-            self.pids.extend(name.to_str().and_then(pid));
-        }
-        Ok(())
+        Ok(Dir::open(proc)?.numbers(c".", |_, pid| {
+            self.pids.insert(pid);
+            true
+        })?)
     }
 
     /// Processes of a cgroup and below. What was removed has none.
@@ -96,11 +96,9 @@ impl ScopedProcesses {
     }
 
     fn below(&mut self, cgroup: &Path, levels: usize) -> io::Result<()> {
-        for entry in fs::read_dir(cgroup)? {
-            let entry = entry?;
-            if entry.file_type()?.is_dir() {
-                self.cgroup(&entry.path(), levels);
-            }
+        let dir = Dir::open(cgroup)?;
+        for name in dir.subdirectories(dir.stat()?)? {
+            self.cgroup(&cgroup.join(OsStr::from_bytes(name.as_bytes())), levels);
         }
         Ok(())
     }

@@ -5,12 +5,20 @@ use std::io::{self, Write};
 
 use super::table::{self, Last};
 use super::{Style, gpu_names, sanitize};
-use crate::report::{Gpu, MigInstance};
+use crate::report::{Gpu, MigInstance, Payload};
 
 /// Characters of a UUID where there is no room for all 40.
 const UUID: usize = 13;
 /// The least that a model's name has.
 const MODEL: usize = 12;
+
+/// What an empty list of GPUs says.
+pub(super) fn none(payload: &Payload) -> &'static str {
+    match payload.gpus_unread {
+        false => "This node has no GPU",
+        true => "No GPU was seen, and whether this node has one is not known",
+    }
+}
 
 /// Prints a heading and one row per GPU, its MIG instances below it.
 pub(super) fn write(out: &mut dyn Write, style: Style, title: &str, list: &[&Gpu]) -> io::Result<()> {
@@ -99,4 +107,17 @@ fn gate_number(gpu: &Gpu) -> String {
 /// GPU instance and compute instance: `1/0`.
 fn instance(mig: &MigInstance) -> String {
     mig.ci.map_or_else(|| mig.gi.to_string(), |ci| format!("{}/{ci}", mig.gi))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that what could not be read is not said to be none.
+    #[test]
+    fn no_gpus() {
+        let of = |gpus_unread| none(&Payload { gpus_unread, ..Payload::default() });
+        assert_eq!(of(false), "This node has no GPU");
+        assert!(of(true).ends_with("is not known"));
+    }
 }

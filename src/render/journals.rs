@@ -52,3 +52,28 @@ fn one(out: &mut dyn Write, style: Style, journal: &RepairJournal) -> io::Result
         more => writeln!(out, "  … and {more} more; --json has all of them"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that an empty list does not say that nothing was ever changed, and that each
+    /// journal has its state.
+    #[test]
+    fn what_stands() {
+        let text = |journals: Vec<RepairJournal>| {
+            let (mut out, payload) = (Vec::new(), Payload { journals: Some(journals), ..Payload::default() });
+            write(&mut out, Style::default(), &payload).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let none = text(Vec::new());
+        assert!(none.contains("--undo has nothing to take back"), "{none}");
+        assert!(none.contains("the system log tells of it"), "{none}");
+        let over = RepairJournal { state: Some(JournalState::NotInForce), ..RepairJournal::default() };
+        let in_force = RepairJournal { state: Some(JournalState::InForce), ..RepairJournal::default() };
+        assert!(
+            text(vec![over.clone()]).contains("  over\n") && text(vec![in_force]).contains("  in force\n")
+        );
+        assert!(text(vec![RepairJournal { state: None, ..over }]).contains("  not known\n"));
+    }
+}

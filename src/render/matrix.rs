@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use super::activity::amounts;
 use super::cell::{Glyph, UNSURE};
 use super::table::{self, Last};
-use super::{Style, gpu_names, node, owner, process, sanitize, wrap};
+use super::{Style, gpu_names, inventory, node, owner, process, sanitize, wrap};
 use crate::model::{CellState, InForce};
 use crate::report::{Finding, Gpu, Matrix, MatrixCell, MatrixLimit, MatrixRow, Payload};
 
@@ -34,7 +34,7 @@ pub fn write(out: &mut dyn Write, style: Style, how: MatrixStyle, payload: &Payl
     let gpus = payload.gpus.as_deref().unwrap_or_default();
     let is_listed = |row: &&MatrixRow| row.process.is_none() || how.processes;
     let rows: Vec<&MatrixRow> = matrix.rows.iter().filter(is_listed).collect();
-    title(out, gpus)?;
+    title(out, payload, gpus)?;
     match rows.is_empty() {
         true => writeln!(out, "  Nobody is here.")?,
         false => self::table(out, style, how, matrix, &rows, gpus)?,
@@ -43,12 +43,12 @@ pub fn write(out: &mut dyn Write, style: Style, how: MatrixStyle, payload: &Payl
     findings(out, style, payload.findings.as_deref().unwrap_or_default())
 }
 
-fn title(out: &mut dyn Write, gpus: &[Gpu]) -> io::Result<()> {
+fn title(out: &mut dyn Write, payload: &Payload, gpus: &[Gpu]) -> io::Result<()> {
     let models: BTreeSet<&str> = gpus.iter().filter_map(|gpu| gpu.model.as_deref()).collect();
     let models: Vec<String> = models.into_iter().map(|model| sanitize::short(model, 40, "…")).collect();
     let of = if models.is_empty() { String::new() } else { format!(": {}", models.join(", ")) };
     match gpus.len() {
-        0 => writeln!(out, "This node has no GPU"),
+        0 => writeln!(out, "{}", inventory::none(payload)),
         1 => writeln!(out, "1 GPU{of}"),
         count => writeln!(out, "{count} GPUs{of}"),
     }

@@ -10,7 +10,7 @@ use crate::report::{Gpu, OwnerSets, Payload};
 pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
     let gpus: Vec<&Gpu> = payload.gpus.iter().flatten().collect();
     let title = match gpus.len() {
-        0 => "This node has no GPU".to_owned(),
+        0 => inventory::none(payload).to_owned(),
         1 => "1 GPU".to_owned(),
         count => format!("{count} GPUs"),
     };

@@ -70,6 +70,10 @@ pub struct Payload {
     /// The node's GPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpus: Option<Vec<Gpu>>,
+    /// Whether the node may have GPUs that are not among them: not all that tells of GPUs
+    /// could be read.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gpus_unread: bool,
     /// Jobs, steps, tasks, pods, containers, units: what each was allocated,
     /// may open, asks for and holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]

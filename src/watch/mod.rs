@@ -57,6 +57,7 @@ impl From<LoadError> for WatchError {
         match error {
             LoadError::NoTypes(why) => Self::NoBtf(why),
             LoadError::Missing(part) => Self::Object(part),
+            LoadError::Scope(_) => Self::Scope(error.to_string()),
             LoadError::Refused(_) | LoadError::NoEngine => Self::Load(error.to_string()),
         }
     }
@@ -71,6 +72,9 @@ pub enum WatchError {
     /// The kernel refuses the programs.
     #[error("the kernel refuses to load the programs: {0}")]
     Load(String),
+    /// A cgroup in scope cannot be looked at.
+    #[error("{0}")]
+    Scope(String),
     /// A program cannot be attached.
     #[error("{0} cannot be watched ({1})")]
     Attach(String, String),

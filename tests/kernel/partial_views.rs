@@ -109,6 +109,31 @@ fn another_pid_namespace() {
     assert_eq!(left.status.code(), Some(3), "{left:?}");
 }
 
+/// Make sure that a watch in a pid namespace of its own says which processes it does not
+/// see, and takes none of them for one of its own.
+#[test]
+fn watch_in_another_pid_namespace() {
+    let Some(root) = host::exclusive() else { return };
+    let scene = Scene::new(&root);
+    let task = scene.top.path().join(TASK);
+    let watch = ["watch", "--for", "1s", "--cgroup", task.to_str().unwrap()];
+    let not_seen = |before: &[&str]| {
+        let output = scene.run(before, &[&["--json"], &watch[..]].concat());
+        let lines: Vec<Value> = output
+            .stdout
+            .split(|byte| *byte == b'\n')
+            .filter_map(|line| serde_json::from_slice(line).ok())
+            .collect();
+        let start = lines.iter().find(|event| event["event"] == "start");
+        let said = start.unwrap_or_else(|| panic!("{output:?}"))["not_seen"].to_string();
+        let pids: BTreeSet<u64> = lines.iter().filter_map(|event| event["process"]["pid"].as_u64()).collect();
+        (said.contains("in a pid namespace of its own"), pids)
+    };
+    assert!(!not_seen(&[]).0);
+    let (is_told, pids) = not_seen(&["unshare", "-p", "-f", "--mount-proc"]);
+    assert!(is_told && pids.is_empty(), "{pids:?}");
+}
+
 /// Make sure that with the node's `/proc` processes are found by their own cgroups, and
 /// that no number of one namespace is taken for a process of another.
 #[test]

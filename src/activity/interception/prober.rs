@@ -136,7 +136,7 @@ fn follow(loaded: &mut dyn Loaded, scope: &ProcessScope, own: u32) -> Result<(),
     for pid in &scope.pids {
         loaded.put("pids", &pid.to_ne_bytes(), &1_u32.to_ne_bytes())?;
     }
-    let cgroups = scope.cgroup_ids().map_err(LoadError::Refused)?;
+    let cgroups = scope.cgroup_ids().map_err(LoadError::Scope)?;
     for id in &cgroups {
         loaded.put("cgroups", &id.to_ne_bytes(), &1_u32.to_ne_bytes())?;
     }

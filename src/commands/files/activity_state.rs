@@ -4,7 +4,7 @@
 //! What the file says is believed, so it must be root's, or the caller's own, and
 //! nobody else may write it.
 
-use std::io::{BufReader, ErrorKind, Read as _};
+use std::io::{BufReader, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
@@ -16,7 +16,9 @@ use super::{name, read_from, saved};
 use crate::commands::invocation::{Failure, Invocation};
 use crate::model::ProblemCode;
 use crate::observation::{ActivityReading, Observation, Problem, SCHEMA};
+use crate::sys::absence::OrAbsent as _;
 use crate::sys::dir::open_readable;
+use crate::sys::retry::again;
 
 /// Where the file is looked for that nobody names.
 pub(crate) const USUAL: &str = "/run/gpumap/activity.json";
@@ -85,8 +87,9 @@ fn add_usual(
     path: &Path,
     observation: &mut Observation,
 ) -> Result<Option<Problem>, Failure> {
-    let is_there = path.symlink_metadata().map(|_| true);
-    if !is_there.unwrap_or_else(|error| error.kind() == ErrorKind::PermissionDenied && geteuid().is_root()) {
+    // What cannot be looked at is read below, which tells why it cannot be.
+    let is_there = again(|| path.symlink_metadata()).or_absent().map_or(true, |there| there.is_some());
+    if !is_there {
         return Ok(None);
     }
     let found = read(invocation, path, true).and_then(|bytes| parse(&bytes, &name(path), observation));

@@ -292,7 +292,7 @@ fn refused(error: WatchError) -> Failure {
             "root of the node, outside of this user namespace (container)"
         }
         WatchError::Load(_) | WatchError::Attach(..) => "root, and Linux 5.8 or later",
-        WatchError::Object(_) | WatchError::Wait(_) => "",
+        WatchError::Scope(_) | WatchError::Object(_) | WatchError::Wait(_) => "",
     };
     Failure::new(ProblemCode::Watch, "", error.to_string(), needs)
 }

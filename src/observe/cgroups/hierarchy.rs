@@ -169,6 +169,7 @@ impl Hierarchy {
     /// cgroup, if it leads to none from the root.
     fn by_files(&self, target: &Path) -> Result<Option<PathBuf>, Errno> {
         let from_root = components(target).map(|parts| self.handle.child(relative(&parts).as_path()));
+        // One that could not be opened from there is looked for by its files, which fails too.
         if matches!(from_root, Some(Ok(_))) {
             return Ok(None);
         }

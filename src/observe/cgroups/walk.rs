@@ -134,7 +134,6 @@ impl Walker<'_> {
         for (name, child) in &plan.children {
             // No name in a file system has a NUL byte.
             let Ok(name) = CString::new(name.as_slice()) else {
-                // No name in a file system has a NUL byte.
                 self.failed(Errno::ENOENT);
                 continue;
             };

@@ -33,10 +33,32 @@ use tree::Tree;
 /// `c 226:128 660 0 44`: type `c` or `b`, mode octal (default 666), owner and
 /// group decimal (default 0). On a live node such a file is no device.
 pub fn collect(gpu_root: &Path, errors: &mut Vec<Problem>) -> GpuFacts {
+    let before = errors.len();
     let mut tree = Tree::new(gpu_root, errors);
     tree.file("/proc/devices");
     nvidia::collect(&mut tree);
     sysfs::collect(&mut tree);
     dev::collect(&mut tree);
-    tree.facts
+    let facts = tree.facts;
+    GpuFacts { unread: errors.len() > before, ..facts }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// Make sure that a node without GPUs is told from one that cannot be read.
+    #[test]
+    fn unread() {
+        let root = std::env::temp_dir().join(format!("gpumap-gpus-{}", std::process::id()));
+        fs::create_dir_all(&root).unwrap();
+        let mut errors = Vec::new();
+        assert!(!collect(&root, &mut errors).unread && errors.is_empty());
+        symlink("dev", root.join("dev")).unwrap();
+        assert!(collect(&root, &mut errors).unread && !errors.is_empty());
+        fs::remove_dir_all(root).unwrap();
+    }
 }

@@ -74,11 +74,13 @@ fn tell_threads(options: &Options, hierarchy: &Hierarchy, process: &Process, log
     }
 }
 
+/// Why a process that exists is not read.
+const HIDDEN: &str = "it is there and not to be seen: hidepid, or this is another pid namespace's --proc";
+
 fn error(why: Unread, pid: u32, options: &Options, hierarchy: &Hierarchy) -> ObserveError {
     match why {
-        Unread::Gone | Unread::Hidden | Unread::Other => {
-            ObserveError::NoSuchProcess { pid, proc: options.proc.clone() }
-        }
+        Unread::Hidden => ObserveError::Process { pid, why: HIDDEN.to_owned() },
+        Unread::Gone | Unread::Other => ObserveError::NoSuchProcess { pid, proc: options.proc.clone() },
         Unread::Outside(path) => {
             let path = OsStr::from_bytes(path.as_bytes()).into();
             ObserveError::OutsideNamespace { pid, path }

@@ -93,11 +93,14 @@ impl DescriptorTables<'_> {
     /// Adds the table of one thread, if it is not known yet.
     fn thread(self, tasks: &Dir, tid: u32, progress: &mut Progress, held: &mut HeldDevices, end: Instant) {
         let place = if self.is_own { find(&progress.tables, tid) } else { Err(Errno::ENOSYS) };
+        // It shares the only table that there is.
+        if place == Ok(Ok(())) && progress.tables.len() == 1 {
+            progress.threads.insert(tid);
+            return;
+        }
         let mut theirs = HeldDevices::default();
         let thread = PinnedProcess::open(tasks, tid);
         let read = match (&thread, place) {
-            // It shares the only table that there is.
-            (_, Ok(Ok(()))) if progress.tables.len() == 1 => Ok(()),
             (Err(NotRead::Gone), _) => Err(Errno::ESRCH),
             (Err(NotRead::Failed(_, errno)), _) => Err(*errno),
             (Ok(_), Ok(Ok(()))) => Ok(()),
@@ -114,10 +117,8 @@ impl DescriptorTables<'_> {
             Err(NotRead::Gone) => true,
             Err(NotRead::Failed(..)) => false,
         };
-        if progress.tables.len() > 1 || place != Ok(Ok(())) {
-            // One that could not be opened is told below.
-            progress.vanished |= thread.as_ref().is_ok_and(is_ending);
-        }
+        // One that could not be opened is told below.
+        progress.vanished |= thread.as_ref().is_ok_and(is_ending);
         match read {
             Ok(()) => {}
             Err(errno) if is_absence(errno) => {

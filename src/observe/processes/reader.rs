@@ -213,5 +213,6 @@ fn absent(pid: u32, why: NotRead) -> Unread {
 /// Whether a process exists, seen or not (signal 0 sends nothing).
 fn exists(pid: u32) -> bool {
     let Some(pid) = i32::try_from(pid).ok().filter(|pid| *pid > 0) else { return false };
+    // With signal 0 it fails in no other way but that there is none.
     matches!(kill(Pid::from_raw(pid), None), Ok(()) | Err(Errno::EPERM))
 }

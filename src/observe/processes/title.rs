@@ -34,7 +34,10 @@ pub(super) fn of_daemon(memory: &mut Memory, arguments: (u64, u64), last: u64) -
 pub(super) fn of_process(process: &PinnedProcess) -> Result<Text, NotRead> {
     let title = memory::of_one_program(process, |memory, stat| {
         Some(match memory {
-            Ok(memory) => Ok(of_daemon(memory, stat.arguments, stat.environment.1)),
+            Ok(memory) => {
+                let title = of_daemon(memory, stat.arguments, stat.environment.1);
+                memory.failure().map_or(Ok(title), |errno| Err(NotRead::Failed("/mem", errno)))
+            }
             Err(Errno::EACCES | Errno::EPERM | Errno::EOPNOTSUPP) => Ok(Text::default()),
             // It is exiting, and has no memory any more.
             Err(errno) if is_absence(*errno) => Ok(Text::default()),
@@ -51,6 +54,7 @@ fn read(memory: &mut Memory, (start, end): (u64, u64), last: u64, text: &mut Vec
     if end <= start {
         return;
     }
+    // Whether a call failed the memory knows.
     let is_whole = memory.array::<1>(end - 1) == Ok([0]);
     let end = if is_whole { end } else { last.max(end) };
     // The part that can be read is enough.

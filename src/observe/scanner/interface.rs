@@ -111,7 +111,9 @@ impl From<LoadError> for ScanError {
         match error {
             LoadError::NoTypes(why) => Self::NoBtf(why),
             LoadError::Missing(part) => Self::Object(part),
-            LoadError::Refused(_) | LoadError::NoEngine => Self::Load(error.to_string()),
+            LoadError::Refused(_) | LoadError::Scope(_) | LoadError::NoEngine => {
+                Self::Load(error.to_string())
+            }
         }
     }
 }

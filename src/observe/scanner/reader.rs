@@ -99,6 +99,7 @@ impl HelperReader {
                 all.push(process);
                 lines.push(line);
             }
+            // It has ended, or is not asked about.
             Some(Ok(_)) => {}
             Some(Err(())) | None => unread.extend(pids.get(index)),
         });
@@ -121,6 +122,7 @@ impl HelperReader {
             Some(Ok(Some(EntryAnswer::Environment(starts, at_exec)))) => {
                 all.insert(index, (starts, at_exec));
             }
+            // It has ended, or is not asked about.
             Some(Ok(_)) => {}
             Some(Err(())) | None => unread.extend(processes.get(index).map(|(pid, _)| *pid)),
         });

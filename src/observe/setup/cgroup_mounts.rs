@@ -19,6 +19,7 @@ pub(super) fn collect(options: &Options, setup: &mut Setup) {
         let describe = |mount: &Mount| CgroupMount {
             point: mount.point.to_string_lossy().into_owned(),
             root: String::from_utf8_lossy(&mount.root).into_owned(),
+            // One that cannot be looked at is not reached either, which is told below.
             hidden: matches!(Mounts::visible(std::slice::from_ref(mount), &options.proc), Ok(None)),
         };
         setup.cgroup2 = mounts.cgroup2.iter().map(describe).collect();

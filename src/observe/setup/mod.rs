@@ -26,6 +26,7 @@ pub fn setup(options: &Options) -> Setup {
         settings,
         btf,
         symbols: kernel::symbols(&options.proc),
+        // Where it is not known, `hidepid` says so.
         hidepid_exempt: matches!(hidepid, Ok(Some((_, true)))),
         hidepid_unknown: hidepid.as_ref().err().map(|errno| errno.desc().to_owned()),
         // Why it is not known is told above.

@@ -242,7 +242,7 @@ fn reason(error: AskError) -> &'static str {
         AskError::Start(errno) => errno.desc(),
         AskError::TimedOut => "a process in it did not answer in time",
         AskError::Died => "a process in it was killed before it answered",
-        AskError::Elsewhere => "the process was moved to another cgroup",
+        AskError::Elsewhere => "nothing says that its process stayed in it: it may have been moved",
         AskError::TooMany => "too many processes that asked before it have not ended yet",
     }
 }

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::super::counted::counted;
-use super::super::{gpu_names, sanitize};
+use super::super::{gpu_names, inventory, sanitize};
 use super::text;
 use super::view::View;
 use crate::report::Gpu;
@@ -13,7 +13,7 @@ pub(super) fn section(view: &View<'_>) -> Markup {
     html! {
         section #gpus aria-labelledby="gpus-title" {
             div.title { h2 #gpus-title { "GPUs" } p.muted { "Slurm, CUDA and nvidia-smi number them differently; the page calls them by their device nodes." } }
-            @if view.gpus.is_empty() { p.empty { "This node has no GPU that the kernel knows of." } }
+            @if view.gpus.is_empty() { p.empty { (inventory::none(&view.page.document.payload)) "." } }
             @else {
                 div.scroll tabindex="0" role="group" aria-label="List of GPUs" {
                     table {

@@ -22,7 +22,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::{pipe2, write};
 
 use super::access::{Access, AccessAnswer, answer, mode};
-use super::helper::{Child, MOST_LEFT_BEHIND, left_behind};
+use super::helper::{Channel, Child, Helper, MOST_LEFT_BEHIND, left_behind, wait};
 use super::retry::again;
 use membership::Membership;
 
@@ -202,11 +202,20 @@ fn has_ended(child: &Child, end: Instant) -> bool {
 }
 
 /// Moves a child into a cgroup. Where that does not work it stays where it is: it is killed
-/// and left behind in any case.
+/// and left behind in any case. The kernel may let the move wait for those who fork in the
+/// cgroup, so that a helper makes it, which is waited for only for a moment.
 fn move_to(child: &Child, cgroup: Option<BorrowedFd<'_>>) {
-    let flags = OFlag::O_WRONLY | OFlag::O_CLOEXEC;
-    let procs = cgroup.and_then(|cgroup| openat(cgroup, c"cgroup.procs", flags, Mode::empty()).ok());
-    let _stays = procs.map(|procs| write(procs, child.pid().to_string().as_bytes()));
+    let Some(cgroup) = cgroup else { return };
+    let pid = child.pid().to_string();
+    let work = |channel: &mut Channel| {
+        let flags = OFlag::O_WRONLY | OFlag::O_CLOEXEC;
+        let procs = openat(cgroup, c"cgroup.procs", flags, Mode::empty());
+        let _stays = procs.and_then(|procs| write(procs, pid.as_bytes()));
+        channel.send(&[]);
+    };
+    if let Ok(helper) = Helper::start(&[cgroup], work) {
+        wait(std::iter::once(&helper), MOMENT);
+    }
 }
 
 #[cfg(test)]
@@ -220,6 +229,19 @@ mod tests {
         let dir = Dir::open("/proc".as_ref()).unwrap();
         let asked = ask_inside(dir.as_fd(), None, &[], Duration::from_secs(5));
         assert!(matches!(asked, Err(AskError::Start(_))), "{asked:?}");
+    }
+
+    /// Make sure that a move that does not come back is not waited for.
+    #[test]
+    fn moves_are_not_waited_for() {
+        let directory = std::env::temp_dir().join(format!("gpumap-move-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        // Whoever opens it to write waits for a reader, as the kernel may for forks.
+        nix::unistd::mkfifo(&directory.join("cgroup.procs"), Mode::S_IRWXU).unwrap();
+        let (dir, begun) = (Dir::open(&directory).unwrap(), Instant::now());
+        move_to(&Child::held(libc::pid_t::MAX, None), Some(dir.as_fd()));
+        assert!(begun.elapsed() < Duration::from_secs(20));
+        std::fs::remove_dir_all(directory).unwrap();
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::probes::{ENVIRON, Probe};
 use super::record::{NAME, OTHERS};
+use super::unprobed::Unprobed;
 use crate::loader::objects::{SESSION, WATCH};
 use crate::loader::{AttachedProbes, FunctionEntry, IteratorScope, LoadError};
 use crate::model::VARIABLES;
@@ -30,6 +31,7 @@ pub(super) struct Moves {
 pub(super) struct Kernel {
     pub(super) programs: ProbePrograms,
     moves: Moves,
+    pub(super) unprobed: Unprobed,
 }
 
 impl Kernel {
@@ -53,7 +55,7 @@ impl Kernel {
             ring: "ring",
         };
         let programs = ProbePrograms::load(&spec, wanted)?;
-        let mut kernel = Self { programs, moves: Moves::default() };
+        let mut kernel = Self { programs, moves: Moves::default(), unprobed: Unprobed::default() };
         kernel.put("losses", &OTHERS.to_ne_bytes(), &0_u64.to_ne_bytes())?;
         kernel.fill_variables()?;
         Ok(kernel)

@@ -6,6 +6,7 @@ mod losses;
 mod prober;
 mod probes;
 mod record;
+mod unprobed;
 
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
@@ -192,6 +193,7 @@ impl FactSource {
             .chain(named)
             .map(str::to_owned)
             .chain(self.unlisted.clone())
+            .chain(self.kernel.unprobed.not_seen())
             .collect()
     }
 
@@ -329,12 +331,13 @@ impl FactSource {
         if self.only.as_ref().is_some_and(|only| !only.contains(&pid)) {
             return;
         }
-        let coverage = self.libraries.cover(&mut self.kernel, &self.proc, pid, true);
-        if let Coverage::Uncovered(why) = coverage
-            && last
-        {
-            self.ready.push(Fact::Uncovered { pid, why });
-        }
+        let _of_another = self.kernel.unprobed.take();
+        let why = match self.libraries.cover(&mut self.kernel, &self.proc, pid, true) {
+            Coverage::Uncovered(why) => Some(why),
+            Coverage::Partly => self.kernel.unprobed.take(),
+            Coverage::Covered | Coverage::None => None,
+        };
+        self.ready.extend(why.filter(|_| last).map(|why| Fact::Uncovered { pid, why }));
     }
 }
 

@@ -40,4 +40,8 @@ impl Prober for Kernel {
     ) -> Result<Vec<AttachedProbes>, String> {
         Self::attach(self, places, target.path, target.pid).map_err(|error| error.to_string())
     }
+
+    fn refused(&mut self, shown: &[u8], pid: Option<u32>, why: &str) {
+        self.unprobed.add(shown, pid, why);
+    }
 }

@@ -168,6 +168,7 @@ impl Memory {
     /// Whether the address space is still in use: a read where nothing can be
     /// mapped fails as long as it is, and ends after.
     pub(in crate::observe) fn is_alive(&self) -> bool {
+        // A failure says nothing of the process: an end alone is its end.
         self.pages.is_alive() && !matches!(again(|| self.file.read_at(&mut [0], NOWHERE)), Ok(0))
     }
 }

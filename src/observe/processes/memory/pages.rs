@@ -71,6 +71,7 @@ impl Pages {
 
     /// Whether the address space is still in use.
     pub(super) fn is_alive(&self) -> bool {
+        // A failure says nothing of the process: an end alone is its end.
         !matches!(again(|| self.0.read_at(&mut [0; ENTRY], 0)), Ok(0))
     }
 }

@@ -30,6 +30,13 @@ pub(super) struct Candidates<'a> {
     pub(super) more: bool,
 }
 
+impl Candidates<'_> {
+    /// Whether there is neither.
+    pub(super) fn is_empty(&self) -> bool {
+        self.libraries.is_empty() && self.regions.is_empty() && !self.more
+    }
+}
+
 /// Whether the text of the mappings can name either.
 pub(super) fn may_have_any(maps: &[u8]) -> bool {
     LIBRARIES.iter().any(|name| memmem::find(maps, name).is_some())
@@ -112,7 +119,9 @@ mod tests {
         let found = find(&without, None);
         assert_eq!(found.regions.iter().map(|(region, _)| region.inode).collect::<Vec<_>>(), [9]);
         assert!(!may_have_any(b"7f00-7f10 r-xp 00000000 fe:00 3 /usr/lib/libc.so.6\n"));
-        assert!(!found.more);
+        assert!(!found.more && !found.is_empty());
+        let locale = b"7f00-7f10 r--s 00000000 fe:00 3 /usr/lib/x86_64-linux-gnu/gconv/gconv-modules.cache\n";
+        assert!(may_have_any(locale) && find(locale, None).is_empty());
     }
 
     /// Make sure that files which stand before the library or the region in great

@@ -50,14 +50,16 @@ impl TraceReader {
         memory: Option<&mut Memory>,
     ) -> Result<Option<Box<VgpuTraces>>, NotRead> {
         let (process, dir) = (looked.process, looked.process.dir());
-        let is_mapped = candidates::may_have_any(looked.maps);
+        let named = environment_path(looked.detail);
+        let found = candidates::may_have_any(looked.maps).then(|| candidates::find(looked.maps, named));
+        // Every program with a locale maps a file that is called as regions are.
+        let found = found.filter(|found| looked.cut || !found.is_empty());
         let has_limits = has_limits(looked.detail);
-        if !is_mapped && !has_limits && !holds_gpu(looked.detail) {
+        if found.is_none() && !has_limits && !holds_gpu(looked.detail) {
             return Ok(None);
         }
         let mut traces = VgpuTraces { cut: looked.cut, ..VgpuTraces::default() };
-        if is_mapped {
-            let found = candidates::find(looked.maps, environment_path(looked.detail));
+        if let Some(found) = found {
             traces.cut |= found.more;
             traces.libraries = found.libraries.iter().map(|one| files::library(dir, one)).collect();
             let user = responsible_user(dir, self.own_namespace());
