@@ -1,12 +1,12 @@
 //! Which job the environment of a process names: one of the node, or, inside a
 //! container that runs a Slurm of its own, one of that Slurm.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::audit::facts::{Facts, whole};
 use crate::audit::wording;
 use crate::model::Owner;
-use crate::owner::{inner_job, runs_slurm};
+use crate::owner::{JobName, inner_job, runs_slurm};
 use crate::report::Claim;
 
 /// A job that an environment names.
@@ -18,25 +18,29 @@ pub(super) struct NamedJob {
     pub(super) cgroups: Vec<usize>,
 }
 
+/// Jobs by number or SLUID: whichever their paths have.
+type Jobs = BTreeMap<JobName, NamedJob>;
+
 /// Containers that run a Slurm, with that Slurm's jobs.
 #[derive(Debug)]
 pub(super) struct InnerJobs {
-    by_container: HashMap<Owner, Vec<NamedJob>>,
+    by_container: HashMap<Owner, Jobs>,
 }
 
 impl InnerJobs {
+    /// Those of a node.
     pub(super) fn of(facts: &Facts<'_>) -> Self {
-        let mut by_container: HashMap<Owner, Vec<NamedJob>> = HashMap::new();
+        let mut by_container: HashMap<Owner, Jobs> = HashMap::new();
         for (place, cgroup) in facts.cgroups().iter().enumerate() {
             let Some(owner) = cgroup.owner.as_ref().filter(|owner| runs_slurm(owner)) else { continue };
             let container = whole(owner);
             let jobs = by_container.entry(container.clone()).or_default();
             let Some(job) = inner_job(owner) else { continue };
-            let owner = Owner { claims: vec![whole(job)], ..container };
-            match jobs.iter_mut().find(|known| known.owner == owner) {
-                Some(known) => known.cgroups.push(place),
-                None => jobs.push(NamedJob { owner, cgroups: vec![place] }),
-            }
+            let name = job.job_id.map(JobName::Number).or_else(|| job.sluid.clone().map(JobName::Sluid));
+            let Some(name) = name else { continue };
+            let new =
+                || NamedJob { owner: Owner { claims: vec![whole(job)], ..container }, cgroups: Vec::new() };
+            jobs.entry(name).or_insert_with(new).cgroups.push(place);
         }
         Self { by_container }
     }
@@ -44,8 +48,9 @@ impl InnerJobs {
     /// The job that a claim at this place names.
     pub(super) fn named(&self, facts: &Facts<'_>, place: usize, claim: &Claim) -> Option<NamedJob> {
         if let Some((_, jobs)) = self.container(facts, place) {
-            let is_it = |job: &&NamedJob| job.owner.claims.iter().any(|job| names(claim, job));
-            return jobs.iter().find(is_it).cloned();
+            let number = claim.job_id.map(JobName::Number);
+            let sluid = claim.sluid.clone().map(JobName::Sluid);
+            return number.into_iter().chain(sluid).find_map(|name| jobs.get(&name)).cloned();
         }
         let tenant = facts.tenants.iter().find(|tenant| names(claim, &tenant.sets.owner))?;
         Some(NamedJob { owner: tenant.sets.owner.clone(), cgroups: tenant.cgroups.clone() })
@@ -58,7 +63,8 @@ impl InnerJobs {
             .map_or_else(|| "on this node".to_owned(), |(owner, _)| format!("in {}", wording::owner(owner)))
     }
 
-    fn container(&self, facts: &Facts<'_>, place: usize) -> Option<(&Owner, &Vec<NamedJob>)> {
+    /// The container around this place that runs a Slurm.
+    pub(super) fn container(&self, facts: &Facts<'_>, place: usize) -> Option<(&Owner, &Jobs)> {
         let owner = facts.cgroups().get(place)?.owner.as_ref()?;
         std::iter::successors(Some(owner), |owner| owner.outer.as_deref())
             .find_map(|owner| self.by_container.get_key_value(&whole(owner)))

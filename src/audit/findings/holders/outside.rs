@@ -32,10 +32,12 @@ pub(super) fn find(facts: &mut Facts<'_>, access: &TenantAccess, reported: &mut 
     let claims = |claim: &Claim| claim.outside;
     let mut found = Vec::new();
     let inner = InnerJobs::of(facts);
+    // A container's slurmd and its hooks may be anywhere in it.
     for ((place, job), processes) in by_job(facts, claims) {
         let kept: Vec<Process> = processes
             .iter()
             .filter(|one| !is_service(facts, access, one, place))
+            .filter(|one| holds(one) || one.uid != 0 || inner.container(facts, place).is_none())
             .map(|one| (*one).clone())
             .collect();
         found.push((place, job, kept));
