@@ -195,7 +195,7 @@ fn outside(scene: &Scene) -> Vec<(u64, Value)> {
 /// outside of it the container's job is named, and never the node's job 71.
 #[test]
 fn jobs_inside_containers() {
-    let Some(_host) = host::shared() else { return };
+    let Some(_host) = host::exclusive() else { return };
     let pod = "kubepods.slice/kubepods-pod4f5a1b3c_0d2e_4f60_8a1b_2c3d4e5f6071.slice";
     for boundary in [
         format!("{pod}/cri-containerd-{ID}.scope"),
@@ -229,7 +229,7 @@ fn jobs_inside_containers() {
 /// that his environment names.
 #[test]
 fn names_of_users_hide_nothing() {
-    let Some(_host) = host::shared() else { return };
+    let Some(_host) = host::exclusive() else { return };
     let user = "user.slice/user-1000.slice/user@1000.service/app.slice";
     for (boundary, uid) in [(user, None), ("theirs.slice", Some(65534)), ("system.slice/web.service", None)] {
         let scene = Scene::new(boundary, uid);

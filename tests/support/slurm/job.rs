@@ -136,7 +136,7 @@ impl Job<'_> {
 
     /// Its SLUID, where Slurm has those (since 26.05), else `job_N`.
     fn name(&self) -> String {
-        let shown = self.cluster.run("scontrol", &["show", "job", &self.id.to_string()]);
+        let shown = self.cluster.run("scontrol", &["-d", "show", "job", &self.id.to_string()]);
         let sluid = shown.split_whitespace().find_map(|word| word.strip_prefix("SLUID="));
         sluid.map_or_else(|| format!("job_{}", self.id), str::to_owned)
     }
