@@ -22,6 +22,10 @@ pub(super) struct Assembled {
 /// is not spelled exactly as [`disasm::text`] spells it.
 pub(super) fn assemble(line: &str) -> Option<Assembled> {
     let line = normalise(line);
+    if line == disasm::NOT_SHOWN {
+        let hidden = Insn { code: opcode::NOT_SHOWN, ..Insn::default() };
+        return Some(Assembled { slots: vec![hidden], call: None });
+    }
     let (code, rest) = split_opcode(&line)?;
     starting_points(code).into_iter().find_map(|start| {
         let found = fill(start, rest)?;
@@ -51,10 +55,14 @@ fn split_opcode(line: &str) -> Option<(u8, &str)> {
 /// set that choose the form.
 fn starting_points(code: u8) -> Vec<Insn> {
     let bare = Insn { code, ..Insn::default() };
-    let with_src = |sources: &[u8]| sources.iter().map(|&src| Insn { src, ..bare }).collect();
+    let with_src =
+        |sources: &[u8]| -> Vec<Insn> { sources.iter().map(|&src| Insn { src, ..bare }).collect() };
     let with_off = |offsets: &[i16]| offsets.iter().map(|&off| Insn { off, ..bare }).collect();
     match (bare.class(), bare.op()) {
-        (opcode::LD, _) if bare.is_wide() => with_src(&[0, 1, 2, 4, 6]),
+        (opcode::LD, _) if bare.is_wide() => {
+            let hidden = Insn { off: opcode::NOT_SHOWN_OFFSET, ..bare };
+            [with_src(&[1, 2, 4, 6, 0]), vec![hidden]].concat()
+        }
         (opcode::JMP, opcode::CALL) => with_src(&[0, opcode::PSEUDO_CALL]),
         (opcode::ALU | opcode::ALU64, opcode::DIV | opcode::MOD) => with_off(&[0, 1]),
         (opcode::ALU | opcode::ALU64, opcode::MOV) => with_off(&[0, 8, 16, 32, 1, -1]),
@@ -122,6 +130,7 @@ impl<'a> Filler<'a> {
             Piece::HexImm => self.insn.imm = u32::try_from(self.hex()?).ok()?.cast_signed(),
             Piece::HalvesImm => self.take_halves()?,
             Piece::WideImm => self.take_wide()?,
+            Piece::HiddenImm => self.rest = self.rest.strip_prefix(disasm::NOT_SHOWN)?,
             Piece::Callee => self.take_callee()?,
         }
         Some(())
@@ -284,6 +293,19 @@ mod tests {
         assert_eq!(disasm::text(&[Insn { code: 0x18, ..Insn::default() }], 0, &BTreeMap::new()), "BUG_18");
     }
 
+    /// Make sure that what a log did not show is not shown, and reads back as that.
+    #[test]
+    fn what_is_not_shown() {
+        let hidden = Insn { code: opcode::NOT_SHOWN, ..Insn::default() };
+        let load = Insn { code: 0x18, dst: 1, off: opcode::NOT_SHOWN_OFFSET, ..Insn::default() };
+        for (slots, text) in
+            [(vec![hidden], "(not shown)"), (vec![load, Insn::default()], "(18) r1 = (not shown)")]
+        {
+            assert_eq!(disasm::text(&slots, 0, &BTreeMap::new()), text);
+            assert_eq!(assemble(text).map(|read| read.slots), Some(slots), "{text}");
+        }
+    }
+
     /// Make sure that listings of other bpftool versions are understood.
     #[test]
     fn other_versions() {
@@ -341,7 +363,7 @@ mod tests {
                 prop_assert_eq!(read.spelling(), text);
                 prop_assert_eq!(read.slots[0].code, first.code);
             } else {
-                prop_assert!(text.starts_with("BUG_") || text == "(not shown)", "{}", text);
+                prop_assert!(text.starts_with("BUG_"), "{}", text);
             }
         }
 

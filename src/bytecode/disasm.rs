@@ -6,6 +6,9 @@ use std::fmt::Write;
 use super::form::{Piece, form};
 use super::{Insn, helper, opcode};
 
+/// What stands for an instruction or an operand that the log does not show which the
+/// program was read from.
+pub(super) const NOT_SHOWN: &str = "(not shown)";
 /// The placeholder for the name of a kernel function without one.
 pub(super) const KFUNC: &str = "kernel-function";
 
@@ -21,7 +24,7 @@ pub fn text(insns: &[Insn], pc: usize, calls: &BTreeMap<i32, String>) -> String 
     let pieces = form(insn).filter(|_| !insn.is_wide() || next.is_some());
     let Some(pieces) = pieces else {
         let is_hidden = insn.code == opcode::NOT_SHOWN;
-        return if is_hidden { "(not shown)".to_owned() } else { format!("BUG_{:02x}", insn.code) };
+        return if is_hidden { NOT_SHOWN.to_owned() } else { format!("BUG_{:02x}", insn.code) };
     };
     let line = Line { insn, next: next.unwrap_or_default(), calls };
     let mut text = format!("({:02x}) ", insn.code);
@@ -64,6 +67,7 @@ impl Line<'_> {
             Piece::HexImm => write!(out, "{unsigned:#x}"),
             Piece::HalvesImm => write!(out, "{}, {}", unsigned >> 16, unsigned & 0xffff),
             Piece::NextImm => write!(out, "{}", self.next.imm.cast_unsigned()),
+            Piece::HiddenImm => out.write_str(NOT_SHOWN),
             Piece::WideImm => write!(out, "{:#x}", wide(self.insn, self.next)),
             Piece::Callee => write!(out, "{}#{imm}", self.callee()),
         };

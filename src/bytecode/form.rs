@@ -32,11 +32,15 @@ pub(super) enum Piece {
     NextImm,
     /// Both immediates of a 64-bit load, hexadecimal.
     WideImm,
+    /// The operand of a 64-bit load that a log does not show.
+    HiddenImm,
     /// Name and immediate of a called function.
     Callee,
 }
 
-use Piece::{Callee, Dst, HalvesImm, HexImm, Imm, NextImm, Off, SignedImm, Src, UnsignedImm, WideImm, Word};
+use Piece::{
+    Callee, Dst, HalvesImm, HexImm, HiddenImm, Imm, NextImm, Off, SignedImm, Src, UnsignedImm, WideImm, Word,
+};
 
 /// The form of `insn`, or nothing if no such instruction exists.
 pub(super) fn form(insn: Insn) -> Option<Vec<Piece>> {
@@ -154,7 +158,7 @@ fn comparison(op: u8) -> Option<&'static str> {
 
 fn load_constant(insn: Insn) -> Option<Vec<Piece>> {
     if insn.is_wide() {
-        return Some([vec![Dst('r'), Word(" = ")], constant(insn.src)].concat());
+        return Some([vec![Dst('r'), Word(" = ")], constant(insn)].concat());
     }
     let from = [Word("r0 = "), Word(pointer(insn.size()))];
     match insn.mode() {
@@ -164,8 +168,9 @@ fn load_constant(insn: Insn) -> Option<Vec<Piece>> {
     }
 }
 
-fn constant(src: u8) -> Vec<Piece> {
-    match src {
+fn constant(insn: Insn) -> Vec<Piece> {
+    match insn.src {
+        0 if insn.off == opcode::NOT_SHOWN_OFFSET => vec![HiddenImm],
         opcode::PSEUDO_MAP => vec![Word("map[id:"), UnsignedImm, Word("]")],
         opcode::PSEUDO_MAP_VALUE => vec![Word("map[id:"), UnsignedImm, Word("][0]+"), NextImm],
         opcode::PSEUDO_MAP_IDX_VALUE => vec![Word("map[idx:"), UnsignedImm, Word("]+"), NextImm],

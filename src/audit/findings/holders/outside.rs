@@ -10,7 +10,7 @@ use super::evidence::{Reported, devices, listed, process_name};
 use super::inner_jobs::{InnerJobs, NamedJob};
 use super::pages::{JOB_CLAIM_MISMATCH, PROCESS_OUTSIDE_JOB};
 use crate::audit::access::TenantAccess;
-use crate::audit::facts::{Facts, whole};
+use crate::audit::facts::{Facts, Tenant, whole};
 use crate::audit::{finding, wording};
 use crate::model::Confidence;
 use crate::model::Request;
@@ -21,6 +21,9 @@ use crate::report::{Claim, Finding, Process};
 
 /// Processes by cgroup and the job they name.
 type ByJob<'a> = BTreeMap<(usize, String), Vec<&'a Process>>;
+
+/// A tenant, the job of a Slurm inside it, and the job that an environment names.
+type WhoNames = (usize, Option<Owner>, String);
 
 /// Daemons that carry a job's environment outside of it on purpose.
 const SERVICE: [&str; 3] = ["slurmd", "slurmstepd", "sshd"];
@@ -60,7 +63,7 @@ pub(super) fn find(facts: &mut Facts<'_>, access: &TenantAccess, reported: &mut 
 
 /// Processes in a job's cgroup that name another job.
 pub(super) fn mismatches(facts: &mut Facts<'_>, access: &TenantAccess) -> Vec<Finding> {
-    let mut by_tenant: BTreeMap<(usize, Option<Owner>, String), (usize, Vec<Process>)> = BTreeMap::new();
+    let mut by_tenant: BTreeMap<WhoNames, (usize, Vec<Process>)> = BTreeMap::new();
     for ((place, job), processes) in by_job(facts, |claim| claim.agrees == Some(false)) {
         let Some(tenant) = access.innermost.get(place).copied().flatten() else { continue };
         let owner = facts.cgroups().get(place).and_then(|cgroup| cgroup.owner.as_ref());
@@ -132,7 +135,8 @@ fn report(
     let programs =
         number.map(|number| facts.decisions(place, number, Request::ReadWrite)).unwrap_or_default();
     let uids: BTreeSet<u32> = processes.iter().map(|process| process.uid).collect();
-    let same_user = named.is_some_and(|job| uids_of(facts, job).intersection(&uids).next().is_some());
+    let same_user =
+        named.is_some_and(|job| uids_at(facts, &job.cgroups).intersection(&uids).next().is_some());
     let path = facts.path(place).lossy().into_owned();
     let mut evidence = vec![
         format!("the environment of {} names Slurm job {}", people(processes), wording::short(job, 40)),
@@ -212,8 +216,13 @@ fn mismatch(
     })
 }
 
-fn uids_of(facts: &Facts<'_>, job: &NamedJob) -> BTreeSet<u32> {
-    let cgroups = job.cgroups.iter().filter_map(|place| facts.cgroups().get(*place));
+/// The users of a tenant's processes.
+pub(super) fn uids_of(facts: &Facts<'_>, tenant: &Tenant) -> BTreeSet<u32> {
+    uids_at(facts, &tenant.cgroups)
+}
+
+fn uids_at(facts: &Facts<'_>, places: &[usize]) -> BTreeSet<u32> {
+    let cgroups = places.iter().filter_map(|place| facts.cgroups().get(*place));
     cgroups.flat_map(|cgroup| &cgroup.processes).map(|process| process.uid).collect()
 }
 
