@@ -5,6 +5,7 @@
 
 use crate::model::{JobIdSource, Owner};
 use crate::observation::{Environment, Process};
+use crate::owner::inner_job;
 use crate::report::Claim;
 
 /// The claim of a process in the cgroup of `owner`; `None` if it makes none.
@@ -17,9 +18,10 @@ pub(super) fn of(process: &Process, owner: Option<&Owner>) -> Option<Claim> {
     }
     let step = text(environment, "SLURM_STEP_ID");
     let claim = Claim { job_id, step, sluid, ..Claim::default() };
-    Some(match owner.and_then(job) {
-        None => Claim { outside: true, ..claim },
-        Some(job) => compare(claim, job, environment),
+    Some(match (owner.and_then(job), owner.and_then(inner_job)) {
+        (Some(job), _) => compare(claim, job, environment),
+        (None, Some(inner)) => Claim { inner: true, ..compare(claim, inner, environment) },
+        (None, None) => Claim { outside: true, ..claim },
     })
 }
 

@@ -4,7 +4,7 @@
 use crate::allocation::{Numbering, of_hook};
 use crate::model::{JobEvidence, JobIdSource, NoteCode, Owner};
 use crate::observation::{Answer, Cgroup, Environment, Observation, Problem, Process};
-use crate::owner::{Directory, JobName};
+use crate::owner::{Directory, JobName, inner_job};
 use crate::policy::TimeLimit;
 use crate::report::{GpuSet, Leftover, Note, Payload};
 
@@ -115,7 +115,8 @@ impl Search<'_> {
                 JobEvidence::Cgroup
             });
         }
-        let is_other_jobs = owner.and_then(job_claim::job).is_some();
+        // A Slurm inside a container gives its jobs the same numbers.
+        let is_other_jobs = owner.and_then(|owner| job_claim::job(owner).or(inner_job(owner))).is_some();
         if is_other_jobs || !self.is_users(process) {
             return None;
         }

@@ -50,12 +50,18 @@ fn has_job(owner: &Owner) -> bool {
     owner.job_id.is_some() || owner.sluid.is_some()
 }
 
-/// Adds a level for each claim, so that parts of an owner can be distinguished. They
-/// still belong to the owner.
+/// Adds the levels of each claim, so that parts of an owner can be distinguished:
+/// a job of a Slurm inside a container, its step and its task. They still belong to
+/// the owner.
 fn claims(owner: &Owner, levels: &mut Vec<Owner>) {
     let Some(identity) = levels.last().cloned() else { return };
-    let upto = |end: usize| owner.claims.get(..end).unwrap_or_default().to_vec();
-    levels.extend((1..=owner.claims.len()).map(|end| Owner { claims: upto(end), ..identity.clone() }));
+    for (at, claim) in owner.claims.iter().enumerate() {
+        let before = owner.claims.get(..at).unwrap_or_default();
+        let mut inner = Vec::new();
+        push(claim, &mut inner);
+        let claimed = |claim| Owner { claims: [before, &[claim]].concat(), ..identity.clone() };
+        levels.extend(inner.into_iter().map(claimed));
+    }
 }
 
 fn push(owner: &Owner, levels: &mut Vec<Owner>) {

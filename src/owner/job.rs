@@ -6,7 +6,7 @@ use super::sluid;
 use crate::model::Owner;
 
 /// A job's number or SLUID.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum JobName {
     /// Slurm's (or ParaStation's, or CraneSched's) job number.
     Number(u64),

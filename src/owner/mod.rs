@@ -10,6 +10,7 @@ mod asked;
 mod container;
 mod directory;
 mod engine;
+mod inner;
 mod job;
 mod machine;
 mod path_name;
@@ -26,6 +27,7 @@ use crate::model::{Owner, OwnerPart};
 
 pub use asked::{AskedJob, AskedName, AskedStep};
 pub use directory::Directory;
+pub use inner::{inner_job, runs_slurm};
 pub use job::JobName;
 pub use trusted_names::TrustedNames;
 

@@ -9,7 +9,7 @@ use crate::model::{Owner, OwnerKind};
 
 /// Owners around each other that are kept, the innermost: only a hostile path
 /// has more, and their nesting must stay shallow.
-const DEPTH: usize = 16;
+pub(super) const DEPTH: usize = 16;
 /// Directories besides slices that root's daemons put owners into: podman's
 /// and the kubelet's without systemd.
 const PARENTS: [&[u8]; 2] = [b"libpod_parent", b"kubelet"];

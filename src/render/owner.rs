@@ -37,7 +37,7 @@ pub(super) fn with_short_ids(text: &str) -> String {
 pub(super) fn label(owner: &Owner, depth: usize) -> String {
     let text = match (depth, &owner.task, &owner.step) {
         (0, ..) => full(owner),
-        _ if !owner.claims.is_empty() => claimed(owner).unwrap_or_default(),
+        _ if !owner.claims.is_empty() => owner.claims.last().map(claim).unwrap_or_default(),
         (_, Some(task), _) => format!("task {}", short(task)),
         (_, None, Some(_)) => step(owner).unwrap_or_default(),
         _ => whole(owner),
@@ -71,7 +71,19 @@ fn whole(owner: &Owner) -> String {
 /// The claim of the innermost name in an owner, which the owner itself may have
 /// invented.
 fn claimed(owner: &Owner) -> Option<String> {
-    owner.claims.last().map(|claim| format!("calling itself {}", whole(claim)))
+    let claim = owner.claims.last()?;
+    let task = claim.task.as_ref().map(|task| format!("task {}", short(task)));
+    let parts = [Some(whole(claim)), step(claim), task];
+    Some(format!("calling itself {}", parts.into_iter().flatten().collect::<Vec<_>>().join(", ")))
+}
+
+/// A claim in a list, below the owner inside which it was made.
+fn claim(claim: &Owner) -> String {
+    match (&claim.task, step_name(claim)) {
+        (Some(task), _) => format!("claims task {}", short(task)),
+        (None, Some(step)) => format!("claims step {}.{step}", job(claim).unwrap_or_default()),
+        (None, None) => format!("claims {}", whole(claim)),
+    }
 }
 
 /// A job's number, marked where only the user says so; else its other names.
@@ -130,6 +142,21 @@ mod tests {
         assert_eq!(with_short_ids(&text), expected);
         assert_eq!(with_short_ids("/köln/ß"), "/köln/ß");
         assert_eq!((with_short_ids(""), with_short_ids(&id)), (String::new(), "3f1c3f1c3f1c…".to_owned()));
+    }
+
+    /// Make sure that what a name inside an owner says is told as a claim, and that
+    /// jobs, steps and tasks differ.
+    #[test]
+    fn claims() {
+        let docker = Owner { container: Some("3fa9c1d2e4b5".repeat(4)), ..owner("docker") };
+        let job = Owner { job_id: Some(12), ..owner("slurm") };
+        let step = Owner { step: Some("0".to_owned()), ..job.clone() };
+        let task = Owner { task: Some("1".to_owned()), ..step.clone() };
+        let claiming = |claim: &Owner| Owner { claims: vec![claim.clone()], ..docker.clone() };
+        let labels = [&job, &step, &task].map(|claim| label(&claiming(claim), 1));
+        assert_eq!(labels, ["  claims slurm job 12", "  claims step 12.0", "  claims task 1"]);
+        let text = "docker 3fa9c1d2e4b5, calling itself slurm job 12, step 0, task 1";
+        assert_eq!(full(&claiming(&task)), text);
     }
 
     /// Make sure that every kind reads as people call it.

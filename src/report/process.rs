@@ -230,6 +230,10 @@ pub struct Claim {
     pub agrees: Option<bool>,
     /// Whether it names a job and the process is in no job's cgroup.
     pub outside: bool,
+    /// Whether the job of the cgroup, with which it is compared, is one of a Slurm
+    /// inside a container: the node's job of the same number is another one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub inner: bool,
     /// Why a difference is normal (a heterogeneous job's leader), or what it
     /// is.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -66,7 +66,13 @@ impl Drop for Scene {
 
 /// A process that holds the first GPU of the inventory, `/dev/full`.
 fn holder(cgroup: &Path) -> Child {
+    holder_with(cgroup, &[])
+}
+
+/// One that was started with these variables.
+fn holder_with(cgroup: &Path, variables: &[(&str, &str)]) -> Child {
     let mut command = Command::new("sleep");
+    command.envs(variables.iter().copied());
     command.arg("600").stdin(fs::File::open("/dev/full").expect("a device")).stdout(Stdio::null());
     let child = command.spawn().expect("sleep");
     fs::write(cgroup.join("cgroup.procs"), child.id().to_string()).expect("a cgroup");
@@ -168,4 +174,69 @@ fn pids(document: &Value) -> Vec<u32> {
 fn leftovers(document: &Value) -> Vec<u32> {
     let all = document["leftovers"].as_array().expect("leftovers").iter();
     all.filter_map(|it| u32::try_from(it["pid"].as_u64()?).ok()).collect()
+}
+
+/// What `audit` says of processes outside of their jobs: the pid, and the job that
+/// it says is meant.
+fn outside(scene: &Scene) -> Vec<(u64, Value)> {
+    let (document, _) = scene.ask(&["audit"]);
+    let all = document["findings"].as_array().expect("findings").iter();
+    let found = all.filter(|finding| finding["id"] == "process-outside-job");
+    found
+        .map(|finding| {
+            let pid = finding["processes"][0]["pid"].as_u64().expect("a pid");
+            (pid, finding["others"][0].clone())
+        })
+        .collect()
+}
+
+/// Make sure that a process whose environment names job 71 inside a container that
+/// runs a Slurm is a process of that Slurm's job: in its cgroup nothing is found,
+/// outside of it the container's job is named, and never the node's job 71.
+#[test]
+fn jobs_inside_containers() {
+    let Some(_host) = host::exclusive() else { return };
+    let pod = "kubepods.slice/kubepods-pod4f5a1b3c_0d2e_4f60_8a1b_2c3d4e5f6071.slice";
+    for boundary in [
+        format!("{pod}/cri-containerd-{ID}.scope"),
+        format!("docker/{ID}"),
+        "lxc.payload.node1".to_owned(),
+        "machine.slice/systemd-nspawn@node1.service".to_owned(),
+    ] {
+        let scene = Scene::new(&boundary, None);
+        let mut process = holder_with(&scene.top.path().join(&scene.path), &[("SLURM_JOB_ID", "71")]);
+        let inside = outside(&scene);
+        let (document, _) = scene.ask(&["pid", &process.id().to_string()]);
+        let claim = document["cgroups"][0]["processes"][0]["claim"].clone();
+        let init = scene.top.path().join(&boundary).join("init");
+        fs::create_dir(&init).expect("a cgroup");
+        fs::write(init.join("cgroup.procs"), process.id().to_string()).expect("a cgroup");
+        let moved = outside(&scene);
+        let _ = (process.kill(), process.wait());
+        assert_eq!(inside, [], "{boundary}");
+        assert_eq!((&claim["agrees"], &claim["inner"]), (&true.into(), &true.into()), "{boundary}: {claim}");
+        let [(pid, job)] = moved.as_slice() else { panic!("{boundary}: {moved:?}") };
+        assert_eq!(
+            (*pid, &job["claims"][0]["job_id"]),
+            (process.id().into(), &71.into()),
+            "{boundary}: {job}"
+        );
+        assert_ne!(job["kind"], "slurm", "{boundary}: {job}");
+    }
+}
+
+/// Make sure that a user who gives names to his own cgroups stays outside of the job
+/// that his environment names.
+#[test]
+fn names_of_users_hide_nothing() {
+    let Some(_host) = host::exclusive() else { return };
+    let user = "user.slice/user-1000.slice/user@1000.service/app.slice";
+    for (boundary, uid) in [(user, None), ("theirs.slice", Some(65534)), ("system.slice/web.service", None)] {
+        let scene = Scene::new(boundary, uid);
+        let mut process = holder_with(&scene.top.path().join(&scene.path), &[("SLURM_JOB_ID", "71")]);
+        let found = outside(&scene);
+        let _ = (process.kill(), process.wait());
+        let [(pid, job)] = found.as_slice() else { panic!("{boundary}: {found:?}") };
+        assert_eq!((*pid, &job["kind"]), (process.id().into(), &"slurm".into()), "{boundary}: {job}");
+    }
 }

@@ -17,7 +17,7 @@ use serde_json::json;
 
 /// Compares every cgroup of a job, seen from inside and from outside, with the
 /// kernel; returns what the job's own cgroup allows.
-fn check_cgroups(cluster: &Cluster, job: &Job<'_>) -> Minors {
+pub(super) fn check_cgroups(cluster: &Cluster, job: &Job<'_>) -> Minors {
     let path = job.path();
     let (inside, code) = cluster.inside(&["cgroup", "-r", &path]);
     assert_eq!((&inside["complete"], code), (&true.into(), 0), "{inside}");
@@ -39,28 +39,31 @@ fn check_cgroups(cluster: &Cluster, job: &Job<'_>) -> Minors {
 /// they fit, may open what Slurm says they have.
 #[test]
 fn jobs() {
-    with_cluster(&Spec::nvidia(), |cluster| {
-        let none = cluster.submit(&[], WAIT);
-        let one = cluster.submit(&["--gres=gpu:1"], WAIT);
-        one.pid("pid");
-        let two = cluster.submit(&["--gpus=2"], WAIT);
-        let mut seen = Minors::new();
-        for (job, count) in [(&none, 0), (&one, 1), (&two, 2)] {
-            job.pid("pid");
-            let allowed = check_cgroups(cluster, job);
-            assert_eq!(allowed.len(), count);
-            assert_eq!(allowed, job.granted(), "scontrol");
-            assert_eq!(allowed, job.granted_by("env", "SLURM_JOB_GPUS"));
-            assert!(seen.is_disjoint(&allowed), "GPUs of another job: {allowed:?}");
-            seen.extend(allowed);
-        }
-        one.cancel();
-        two.cancel();
-        let all = cluster.submit(&["--gres=gpu:4"], WAIT);
-        all.pid("pid");
-        assert_eq!(check_cgroups(cluster, &all), (0..4).collect());
-        assert_eq!(check_cgroups(cluster, &none), Minors::new());
-    });
+    with_cluster(&Spec::nvidia(), check_jobs);
+}
+
+/// The same with any Slurm.
+pub(super) fn check_jobs(cluster: &Cluster) {
+    let none = cluster.submit(&[], WAIT);
+    let one = cluster.submit(&["--gres=gpu:1"], WAIT);
+    one.pid("pid");
+    let two = cluster.submit(&["--gpus=2"], WAIT);
+    let mut seen = Minors::new();
+    for (job, count) in [(&none, 0), (&one, 1), (&two, 2)] {
+        job.pid("pid");
+        let allowed = check_cgroups(cluster, job);
+        assert_eq!(allowed.len(), count);
+        assert_eq!(allowed, job.granted(), "scontrol");
+        assert_eq!(allowed, job.granted_by("env", "SLURM_JOB_GPUS"));
+        assert!(seen.is_disjoint(&allowed), "GPUs of another job: {allowed:?}");
+        seen.extend(allowed);
+    }
+    one.cancel();
+    two.cancel();
+    let all = cluster.submit(&["--gres=gpu:4"], WAIT);
+    all.pid("pid");
+    assert_eq!(check_cgroups(cluster, &all), (0..4).collect());
+    assert_eq!(check_cgroups(cluster, &none), Minors::new());
 }
 
 /// Make sure that steps and tasks are narrower than their job, and batch and
@@ -97,48 +100,51 @@ fn steps() {
 /// in `check` as in the kernel.
 #[test]
 fn mig_instances() {
-    with_cluster(&Spec::mig(), |cluster| {
-        let jobs = ["--gres=gpu:1g:1", "--gres=gpu:1g:1", "--gres=gpu:whole:1"].map(|option| {
-            let job = cluster.submit(&[option], WAIT);
-            job.pid("pid");
-            job
-        });
-        let device = |major, minor| Device { kind: DeviceType::Char, major, minor };
-        let mut devices = vec![device(195, 0), device(195, 2)];
-        devices.extend([12, 13, 21, 22, 23].map(|minor| device(235, minor)));
-        let mut answers = Vec::new();
-        for job in &jobs {
-            let kernel = answer::kernel_requests(&job.cgroup(""), &devices);
-            let path = job.path();
-            let mut args = vec!["check".to_owned(), "--cgroup".to_owned(), path];
-            args.extend(devices.iter().map(|device| format!("{device} r")));
-            let args: Vec<&str> = args.iter().map(String::as_str).collect();
-            let (document, code) = cluster.inside(&args);
-            assert_eq!(code, 1, "{document}");
-            let checks = array(&document["checks"]).iter().map(|check| check["verdict"] == "allow");
-            let shown: Vec<bool> = checks.collect();
-            let truth: Vec<bool> = kernel.iter().map(|requests| requests.contains(Request::Read)).collect();
-            assert_eq!(shown, truth, "{devices:?}");
-            assert_eq!(
-                check_cgroups(cluster, job),
-                answer::kernel(&cluster.inside(&["cgroup", &job.path()]).0, &job.cgroup(""))
-            );
-            answers.push(shown);
-        }
-        let instances = jobs.each_ref().map(|job| {
-            let (document, _) = cluster.inside(&["job", &job.id.to_string()]);
-            answer::owner(&document, job.id, None, None)["allowed"]["instances"].clone()
-        });
-        let first = |instance: &str| format!("GPU-11111111-2222-3333-4444-555555555555/{instance}");
-        // 23 is the second compute instance where 21 is the GPU instance.
-        assert_eq!(instances[0], json!([first("1/0")]));
-        assert_eq!(instances[1], json!([first("2/0"), first("2/1")]));
-        assert_eq!(instances[2], json!(["GPU-22222222-2222-3333-4444-555555555555/7"]));
-        // 23 is in no gres.conf line: open to everyone.
-        assert_eq!(answers[0], [true, false, true, true, false, false, true]);
-        assert_eq!(answers[1], [true, false, false, false, true, true, true]);
-        assert_eq!(answers[2], [false, true, false, false, false, false, true]);
+    with_cluster(&Spec::mig(), check_mig);
+}
+
+/// The same with any Slurm.
+pub(super) fn check_mig(cluster: &Cluster) {
+    let jobs = ["--gres=gpu:1g:1", "--gres=gpu:1g:1", "--gres=gpu:whole:1"].map(|option| {
+        let job = cluster.submit(&[option], WAIT);
+        job.pid("pid");
+        job
     });
+    let device = |major, minor| Device { kind: DeviceType::Char, major, minor };
+    let mut devices = vec![device(195, 0), device(195, 2)];
+    devices.extend([12, 13, 21, 22, 23].map(|minor| device(235, minor)));
+    let mut answers = Vec::new();
+    for job in &jobs {
+        let kernel = answer::kernel_requests(&job.cgroup(""), &devices);
+        let path = job.path();
+        let mut args = vec!["check".to_owned(), "--cgroup".to_owned(), path];
+        args.extend(devices.iter().map(|device| format!("{device} r")));
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        let (document, code) = cluster.inside(&args);
+        assert_eq!(code, 1, "{document}");
+        let checks = array(&document["checks"]).iter().map(|check| check["verdict"] == "allow");
+        let shown: Vec<bool> = checks.collect();
+        let truth: Vec<bool> = kernel.iter().map(|requests| requests.contains(Request::Read)).collect();
+        assert_eq!(shown, truth, "{devices:?}");
+        assert_eq!(
+            check_cgroups(cluster, job),
+            answer::kernel(&cluster.inside(&["cgroup", &job.path()]).0, &job.cgroup(""))
+        );
+        answers.push(shown);
+    }
+    let instances = jobs.each_ref().map(|job| {
+        let (document, _) = cluster.inside(&["job", &job.id.to_string()]);
+        answer::owner(&document, job.id, None, None)["allowed"]["instances"].clone()
+    });
+    let first = |instance: &str| format!("GPU-11111111-2222-3333-4444-555555555555/{instance}");
+    // 23 is the second compute instance where 21 is the GPU instance.
+    assert_eq!(instances[0], json!([first("1/0")]));
+    assert_eq!(instances[1], json!([first("2/0"), first("2/1")]));
+    assert_eq!(instances[2], json!(["GPU-22222222-2222-3333-4444-555555555555/7"]));
+    // 23 is in no gres.conf line: open to everyone.
+    assert_eq!(answers[0], [true, false, true, true, false, false, true]);
+    assert_eq!(answers[1], [true, false, false, false, true, true, true]);
+    assert_eq!(answers[2], [false, true, false, false, false, false, true]);
 }
 
 /// Make sure that a container started in a job is seen with its own program:

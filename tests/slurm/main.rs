@@ -22,6 +22,7 @@ mod hooks;
 mod job_cgroups;
 mod job_sets;
 mod one_process;
+mod other_versions;
 mod page;
 mod prometheus;
 mod repair;

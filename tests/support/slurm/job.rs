@@ -1,6 +1,7 @@
 //! One Slurm job, and what Slurm itself says about it. It ends with the cluster
 //! at the latest.
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write as _;
@@ -40,6 +41,8 @@ pub const STEP_FILES: [&str; 4] = ["pid0", "pid1", "pid20", "pid21"];
 pub struct Job<'a> {
     cluster: &'a Cluster,
     pub id: u64,
+    /// The name of its cgroup.
+    name: OnceCell<String>,
 }
 
 impl Cluster {
@@ -58,7 +61,7 @@ impl Cluster {
         let output = child.wait_with_output().expect("an end");
         assert!(output.status.success(), "sbatch {options:?}: {}", text(&output));
         let id = String::from_utf8_lossy(&output.stdout).trim().parse().expect("a number");
-        Job { cluster: self, id }
+        Job { cluster: self, id, name: OnceCell::new() }
     }
 }
 
@@ -128,7 +131,14 @@ impl Job<'_> {
 
     /// The job's cgroup, relative to the cluster's root.
     pub fn path(&self) -> String {
-        format!("{}/job_{}", Cluster::scope(), self.id)
+        format!("{}/{}", Cluster::scope(), self.name.get_or_init(|| self.name()))
+    }
+
+    /// Its SLUID, where Slurm has those (since 26.05), else `job_N`.
+    fn name(&self) -> String {
+        let shown = self.cluster.run("scontrol", &["-d", "show", "job", &self.id.to_string()]);
+        let sluid = shown.split_whitespace().find_map(|word| word.strip_prefix("SLUID="));
+        sluid.map_or_else(|| format!("job_{}", self.id), str::to_owned)
     }
 
     /// One of its cgroups as a directory outside; `below` such as `/step_0`.

@@ -262,6 +262,13 @@ fn write_configuration(work: &Path, spec: &Spec) {
     let cgroup = include_str!("cgroup.conf").replace("ConstrainDevices=yes", constrain);
     fs::write(work.join("etc/cgroup.conf"), cgroup).expect("a file");
     fs::write(work.join("etc/gres.conf"), spec.conf).expect("a file");
+    if let Some(tree) = &spec.tree {
+        let program = Path::new(env!("CARGO_BIN_EXE_gpumap")).parent().expect("a directory");
+        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
+        let shared = [work, program, &fixtures].map(|path| format!("{}\n", path.display())).concat();
+        fs::write(work.join("tree"), tree.to_str().expect("a plain path")).expect("a file");
+        fs::write(work.join("shared"), shared).expect("a file");
+    }
     let lines = spec.nodes.iter().map(|(path, major, minor)| format!("{path} {major} {minor}\n"));
     fs::write(work.join("nodes"), lines.collect::<String>()).expect("a file");
 }

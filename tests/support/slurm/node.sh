@@ -4,6 +4,26 @@
 set -eu
 work=$1
 
+# The tree of another distribution becomes the root, as a copy that is written in
+# memory; the directories of `shared` are there too.
+if [ -f "$work/tree" ]; then
+    mkdir "$work/over"
+    mount -t tmpfs over "$work/over"
+    mkdir "$work/over/upper" "$work/over/work" "$work/over/root"
+    root=$work/over/root
+    mount -t overlay -o "lowerdir=$(cat "$work/tree"),upperdir=$work/over/upper,workdir=$work/over/work" tree "$root"
+    for directory in proc sys dev; do mount --rbind "/$directory" "$root/$directory"; done
+    while read -r directory; do
+        mkdir -p "$root$directory"
+        mount --bind "$directory" "$root$directory"
+    done <"$work/shared"
+    touch "$root/etc/hosts"
+    cd "$root"
+    pivot_root . .
+    umount -l .
+    cd /
+fi
+
 # The caller's cgroup is the root here, and there is nothing but cgroup2.
 umount -R /sys/fs/cgroup 2>/dev/null || umount -l /sys/fs/cgroup
 mount -t cgroup2 cgroup2 /sys/fs/cgroup

@@ -2,7 +2,7 @@
 //! inventory that gpumap reads.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A node's GPUs.
 #[derive(Clone, Debug)]
@@ -22,6 +22,8 @@ pub struct Spec {
     /// Whether hooks are there, see [`super::hooks`], and further lines of
     /// `slurm.conf` that name them; `@WORK@` is the working directory.
     pub hooks: Option<String>,
+    /// The tree of a distribution whose Slurm runs instead of the machine's.
+    pub tree: Option<PathBuf>,
 }
 
 /// Where the inventory comes from.
@@ -54,6 +56,7 @@ impl Spec {
             inventory: Inventory::Fixture("skewed"),
             constrain: true,
             hooks: None,
+            tree: None,
         }
     }
 
@@ -86,6 +89,7 @@ Name=gpu Type=whole File=/dev/nvidia2
             inventory: Inventory::Fixture("mig"),
             constrain: true,
             hooks: None,
+            tree: None,
         }
     }
 
@@ -99,11 +103,12 @@ Name=gpu Type=whole File=/dev/nvidia2
             inventory: Inventory::Openable,
             constrain: true,
             hooks: None,
+            tree: None,
         }
     }
 
     /// Writes the inventory, if it is not in `fixtures/`, and returns its root.
-    pub fn write_inventory(&self, dir: &Path) -> std::path::PathBuf {
+    pub fn write_inventory(&self, dir: &Path) -> PathBuf {
         match self.inventory {
             Inventory::Fixture(name) => Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/gpu").join(name),
             Inventory::Openable => {

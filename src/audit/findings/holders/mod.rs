@@ -5,6 +5,7 @@ mod daemon;
 mod denied;
 mod evidence;
 mod foreign;
+mod inner_jobs;
 mod outside;
 mod pages;
 

@@ -1,9 +1,13 @@
 //! Finds processes whose environment names another job than their cgroup.
+//!
+//! In a container that runs a Slurm of its own an environment names a job of that
+//! Slurm: the node's job of the same number has nothing to do with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::daemon;
 use super::evidence::{Reported, devices, listed, process_name};
+use super::inner_jobs::{InnerJobs, NamedJob};
 use super::pages::{JOB_CLAIM_MISMATCH, PROCESS_OUTSIDE_JOB};
 use crate::audit::access::TenantAccess;
 use crate::audit::facts::{Facts, Tenant, whole};
@@ -12,10 +16,14 @@ use crate::model::Confidence;
 use crate::model::Request;
 use crate::model::Severity;
 use crate::model::{Owner, OwnerKind};
+use crate::owner::inner_job;
 use crate::report::{Claim, Finding, Process};
 
 /// Processes by cgroup and the job they name.
 type ByJob<'a> = BTreeMap<(usize, String), Vec<&'a Process>>;
+
+/// A tenant, the job of a Slurm inside it, and the job that an environment names.
+type WhoNames = (usize, Option<Owner>, String);
 
 /// Daemons that carry a job's environment outside of it on purpose.
 const SERVICE: [&str; 3] = ["slurmd", "slurmstepd", "sshd"];
@@ -26,39 +34,48 @@ const SERVICE: [&str; 3] = ["slurmd", "slurmstepd", "sshd"];
 pub(super) fn find(facts: &mut Facts<'_>, access: &TenantAccess, reported: &mut Reported) -> Vec<Finding> {
     let claims = |claim: &Claim| claim.outside;
     let mut found = Vec::new();
+    let inner = InnerJobs::of(facts);
+    // A container's slurmd and its hooks may be anywhere in it.
     for ((place, job), processes) in by_job(facts, claims) {
         let kept: Vec<Process> = processes
             .iter()
             .filter(|one| !is_service(facts, access, one, place))
+            .filter(|one| holds(one) || one.uid != 0 || inner.container(facts, place).is_none())
             .map(|one| (*one).clone())
             .collect();
         found.push((place, job, kept));
     }
     let mut findings = Vec::new();
     for (place, job, processes) in found {
-        let tenant = processes.first().and_then(|process| named(facts, process.claim.as_ref()?)).cloned();
+        let claim = processes.first().and_then(|process| process.claim.as_ref());
+        let named = claim.and_then(|claim| inner.named(facts, place, claim));
         let holders: Vec<Process> = processes.iter().filter(|process| holds(process)).cloned().collect();
-        let concerned = if tenant.is_some() { processes } else { holders };
+        let concerned = if named.is_some() { processes } else { holders };
         let held = concerned.iter().flat_map(|process| {
             let held = process.held.iter().flatten();
             held.map(|key| (process.pid, process.start_time, key.clone()))
         });
         reported.extend(held);
-        findings.extend(report(facts, place, &job, &concerned, tenant.as_ref()));
+        findings.extend(report(facts, &inner, place, &job, &concerned, named.as_ref()));
     }
     findings
 }
 
 /// Processes in a job's cgroup that name another job.
 pub(super) fn mismatches(facts: &mut Facts<'_>, access: &TenantAccess) -> Vec<Finding> {
-    let mut by_tenant: BTreeMap<(usize, String), (usize, Vec<Process>)> = BTreeMap::new();
+    let mut by_tenant: BTreeMap<WhoNames, (usize, Vec<Process>)> = BTreeMap::new();
     for ((place, job), processes) in by_job(facts, |claim| claim.agrees == Some(false)) {
         let Some(tenant) = access.innermost.get(place).copied().flatten() else { continue };
-        let entry = by_tenant.entry((tenant, job)).or_insert((place, Vec::new()));
+        let owner = facts.cgroups().get(place).and_then(|cgroup| cgroup.owner.as_ref());
+        let inner = owner.and_then(inner_job).map(whole);
+        let entry = by_tenant.entry((tenant, inner, job)).or_insert((place, Vec::new()));
         entry.1.extend(processes.into_iter().cloned());
     }
+    let inner = InnerJobs::of(facts);
     let entries = by_tenant.into_iter();
-    entries.filter_map(|((_, job), (place, processes))| mismatch(facts, place, &job, &processes)).collect()
+    let found = entries
+        .filter_map(|((.., job), (place, processes))| mismatch(facts, &inner, place, &job, &processes));
+    found.collect()
 }
 
 fn by_job<'a>(facts: &'a Facts<'_>, wanted: impl Fn(&Claim) -> bool) -> ByJob<'a> {
@@ -94,16 +111,6 @@ fn is_slurmd(owner: &Owner) -> bool {
     owner.kind == OwnerKind::Unit && owner.uid.is_none() && ["slurmd", "slurmd.service"].contains(&name)
 }
 
-/// The job of this node that a claim names.
-fn named<'a>(facts: &'a Facts<'_>, claim: &Claim) -> Option<&'a Tenant> {
-    facts.tenants.iter().find(|tenant| {
-        let owner = &tenant.sets.owner;
-        let is_slurm = owner.kind.is_slurm();
-        let number = claim.job_id.is_some() && claim.job_id == owner.job_id;
-        is_slurm && (number || claim.sluid.is_some() && claim.sluid == owner.sluid)
-    })
-}
-
 fn holds(process: &Process) -> bool {
     process.held.as_ref().is_some_and(|held| !held.is_empty())
 }
@@ -114,10 +121,11 @@ fn held(processes: &[Process]) -> BTreeSet<&String> {
 
 fn report(
     facts: &mut Facts<'_>,
+    inner: &InnerJobs,
     place: usize,
     job: &str,
     processes: &[Process],
-    tenant: Option<&Tenant>,
+    named: Option<&NamedJob>,
 ) -> Option<Finding> {
     let first = processes.first()?;
     let keys = held(processes);
@@ -127,16 +135,18 @@ fn report(
     let programs =
         number.map(|number| facts.decisions(place, number, Request::ReadWrite)).unwrap_or_default();
     let uids: BTreeSet<u32> = processes.iter().map(|process| process.uid).collect();
-    let same_user = tenant.is_some_and(|tenant| uids_of(facts, tenant).intersection(&uids).next().is_some());
+    let same_user =
+        named.is_some_and(|job| uids_at(facts, &job.cgroups).intersection(&uids).next().is_some());
     let path = facts.path(place).lossy().into_owned();
     let mut evidence = vec![
         format!("the environment of {} names Slurm job {}", people(processes), wording::short(job, 40)),
         format!("{path} is no job's cgroup"),
     ];
-    evidence.push(match (tenant, same_user) {
-        (Some(_), true) => "that job is on this node and has processes of the same user".to_owned(),
-        (Some(_), false) => "that job is on this node, without processes of the same user".to_owned(),
-        (None, _) => "that job has no cgroup on this node, so that its user is not known".to_owned(),
+    let place_of_job = inner.place(facts, place);
+    evidence.push(match (named, same_user) {
+        (Some(_), true) => format!("that job is {place_of_job} and has processes of the same user"),
+        (Some(_), false) => format!("that job is {place_of_job}, without processes of the same user"),
+        (None, _) => format!("that job has no cgroup {place_of_job}, so that its user is not known"),
     });
     evidence.extend(holding(&devices));
     let cgroup = facts.cgroups().get(place)?;
@@ -148,7 +158,7 @@ fn report(
         wording::short(job, 40)
     );
     Some(Finding {
-        others: tenant.map(|tenant| tenant.sets.owner.clone()).into_iter().collect(),
+        others: named.map(|job| job.owner.clone()).into_iter().collect(),
         processes: listed(&processes.iter().collect::<Vec<_>>()),
         devices,
         programs,
@@ -163,24 +173,37 @@ fn report(
     })
 }
 
-fn mismatch(facts: &mut Facts<'_>, place: usize, job: &str, processes: &[Process]) -> Option<Finding> {
+fn mismatch(
+    facts: &mut Facts<'_>,
+    inner: &InnerJobs,
+    place: usize,
+    job: &str,
+    processes: &[Process],
+) -> Option<Finding> {
     let first = processes.first()?;
-    let tenant = named(facts, first.claim.as_ref()?).cloned();
+    let named = inner.named(facts, place, first.claim.as_ref()?);
     let cgroup = facts.cgroups().get(place)?;
     let owner = cgroup.owner.as_ref().map(whole);
     let own = owner.as_ref().map(wording::owner).unwrap_or_default();
+    let own = match cgroup.owner.as_ref().and_then(inner_job) {
+        Some(job) => format!("{}, which {own} calls so", wording::owner(job)),
+        None => own,
+    };
     let job = wording::short(job, 40);
-    let here = if tenant.is_some() { "is on this node" } else { "has no cgroup on this node" };
-    let severity = if tenant.is_some() { Severity::Warning } else { JOB_CLAIM_MISMATCH.severity };
+    let place_of_job = inner.place(facts, place);
+    let here = if named.is_some() { "is" } else { "has no cgroup" };
+    let severity = if named.is_some() { Severity::Warning } else { JOB_CLAIM_MISMATCH.severity };
     let devices = devices(facts, &held(processes));
-    let mut evidence =
-        vec![format!("the environment of {} names Slurm job {job}, which {here}", people(processes))];
+    let mut evidence = vec![format!(
+        "the environment of {} names Slurm job {job}, which {here} {place_of_job}",
+        people(processes)
+    )];
     evidence.extend(holding(&devices));
     let summary =
         format!("{} is in the cgroup of {own}, and its environment names job {job}", process_name(first));
     Some(Finding {
         owner,
-        others: tenant.map(|tenant| tenant.sets.owner).into_iter().collect(),
+        others: named.map(|job| job.owner).into_iter().collect(),
         processes: listed(&processes.iter().collect::<Vec<_>>()),
         devices,
         severity,
@@ -193,8 +216,13 @@ fn mismatch(facts: &mut Facts<'_>, place: usize, job: &str, processes: &[Process
     })
 }
 
+/// The users of a tenant's processes.
 pub(super) fn uids_of(facts: &Facts<'_>, tenant: &Tenant) -> BTreeSet<u32> {
-    let cgroups = tenant.cgroups.iter().filter_map(|place| facts.cgroups().get(*place));
+    uids_at(facts, &tenant.cgroups)
+}
+
+fn uids_at(facts: &Facts<'_>, places: &[usize]) -> BTreeSet<u32> {
+    let cgroups = places.iter().filter_map(|place| facts.cgroups().get(*place));
     cgroups.flat_map(|cgroup| &cgroup.processes).map(|process| process.uid).collect()
 }
 

@@ -40,6 +40,9 @@ environment, so confidence is never certain: it is likely if the job has process
 claimed. A process that names a job which is not on this node is reported only if it holds a GPU, because a shell of \
 salloc is such a process.
 
+In a container that runs a Slurm of its own an environment names a job of that Slurm, and is compared with the names \
+of cgroups inside the container.
+
 What to do: put pam_slurm_adopt last in the account stack and remove pam_systemd from it, start containers inside of \
 the job, and end what a finished job left (gpumap leftovers).",
 };

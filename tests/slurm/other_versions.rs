@@ -1,0 +1,115 @@
+//! Other Slurms than the machine's: Debian's stable (24.11) and newest (26.05 and
+//! later, whose jobs have SLUIDs for names), from trees that the tests make.
+//!
+//! A tree is made once, by mmdebstrap, below cargo's directory for tests. Needs
+//! mmdebstrap and a mirror of Debian besides.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::job_cgroups::{check_cgroups, check_jobs, check_mig};
+use crate::support::host;
+use crate::support::slurm::answer;
+use crate::support::slurm::job::WAIT;
+use crate::support::slurm::spec::Spec;
+use crate::support::slurm::{Cluster, text, with_cluster};
+use nix::fcntl::{Flock, FlockArg};
+use serde_json::json;
+
+/// Debian's releases: 24.11 is in the first.
+const SUITES: [&str; 2] = ["trixie", "sid"];
+const PACKAGES: &str = "slurmd,slurmctld,slurm-client,munge,busybox,procps,mount,hostname";
+
+/// The tree of a release, made if it is not there; an error says what the mirror or
+/// mmdebstrap said.
+fn tree(suite: &str) -> Result<PathBuf, String> {
+    let all = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    fs::create_dir_all(all).map_err(|error| error.to_string())?;
+    // Tests beside this one, and other runs, wait for it.
+    let lock = File::create(all.join(format!("slurm-{suite}.lock"))).map_err(|error| error.to_string())?;
+    let _turn = Flock::lock(lock, FlockArg::LockExclusive).map_err(|(_, error)| error.to_string())?;
+    let done = all.join(format!("slurm-{suite}"));
+    if done.exists() {
+        return Ok(done);
+    }
+    let new = all.join(format!("slurm-{suite}.new"));
+    let _ = fs::remove_dir_all(&new);
+    let mut command = Command::new("mmdebstrap");
+    command.args(["--quiet", "--variant=apt", "--dpkgopt=force-unsafe-io"]);
+    command.args(["--aptopt=Acquire::Check-Valid-Until \"false\"", "--aptopt=Acquire::Retries \"3\""]);
+    command.arg(format!("--include={PACKAGES}")).arg(suite).arg(&new);
+    let output = command.output().map_err(|error| format!("mmdebstrap: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("mmdebstrap {suite}: {}", text(&output)));
+    }
+    fs::rename(&new, &done).map_err(|error| error.to_string())?;
+    Ok(done)
+}
+
+/// Runs a test with the Slurm of each release.
+fn with_each(spec: &Spec, test: impl Fn(&Cluster, &str)) {
+    for suite in SUITES {
+        match tree(suite) {
+            Ok(tree) => {
+                with_cluster(&Spec { tree: Some(tree), ..spec.clone() }, |cluster| test(cluster, suite))
+            }
+            Err(why) => return host::skip(&format!("there is no Slurm of Debian {suite}: {why}")),
+        }
+    }
+}
+
+/// Make sure that jobs may open what Slurm says they have, by the kernel too.
+#[test]
+fn jobs() {
+    with_each(&Spec::nvidia(), |cluster, _| check_jobs(cluster));
+}
+
+/// Make sure that MIG instances are told apart.
+#[test]
+fn mig_instances() {
+    with_each(&Spec::mig(), |cluster, _| check_mig(cluster));
+}
+
+/// Make sure that steps and tasks, an array's task, a step that overlaps, and a job
+/// that is suspended have their numbers and their GPUs, with numbers
+/// and with SLUIDs in their paths, and that nothing is found amiss.
+#[test]
+fn kinds_of_jobs() {
+    with_each(&Spec::nvidia(), |cluster, suite| {
+        let array_of_one = cluster.submit(&["--gres=gpu:1", "--array=7"], WAIT);
+        array_of_one.pid("pid");
+        let (document, code) = cluster.inside(&["job", &format!("{}_7", array_of_one.id)]);
+        assert_eq!(
+            (answer::owner(&document, array_of_one.id, None, None)["owner"]["job_id"].as_u64(), code),
+            (Some(array_of_one.id), 0)
+        );
+        let job = cluster.submit(&["--gres=gpu:3", "-n3"], OVERLAP);
+        job.wait_all(&["pid0", "pid1"]);
+        assert_eq!(check_cgroups(cluster, &job), job.granted(), "{suite}");
+        let (document, code) = cluster.inside(&["job", &job.id.to_string()]);
+        assert_eq!((&document["complete"], code), (&true.into(), 0), "{suite}: {document}");
+        let owner = |step, task| answer::owner(&document, job.id, step, task);
+        let source = &owner(None, None)["owner"]["job_id_source"];
+        let expected = if job.path().contains("/job_") { "path" } else { "stepd-title" };
+        assert_eq!(source, expected, "{suite}");
+        for (step, file) in [("0", "step0"), ("1", "step1")] {
+            let allowed = answer::minors(&document, &owner(Some(step), Some("0"))["allowed"]["gpus"]);
+            assert_eq!(allowed, job.granted_by(file, "SLURM_STEP_GPUS"), "{suite}: step {step}");
+        }
+        let id = job.id.to_string();
+        cluster.run("scontrol", &["suspend", &id]);
+        assert_eq!(check_cgroups(cluster, &job).len(), 3, "{suite}: suspended");
+        cluster.run("scontrol", &["resume", &id]);
+        assert_eq!(cluster.inside(&["audit"]).0["findings"], json!([]), "{suite}");
+    });
+}
+
+/// Two steps of which one has one GPU and the other overlaps it with all.
+const OVERLAP: &str = r#"
+export actor
+srun --exact -n1 -c1 --gres=gpu:1 bash -c 'say_env step0; exec $actor ready $OUT.pid0' &
+while [ ! -e $OUT.pid0 ]; do sleep 0.05; done
+srun --overlap -n1 --gres=gpu:3 bash -c 'say_env step1; exec $actor ready $OUT.pid1' &
+wait
+"#;
