@@ -51,7 +51,7 @@ static __always_inline void consider(struct walk *walk)
 	if (!bpf_map_lookup_elem(&beginnings, &beginning))
 		return;
 	__builtin_memcpy(&name, walk->text, sizeof(name));
-	length = spelled(&name, &index);
+	length = spelled(&name, NAME_SIZE, &index);
 	if (!length || length >= NAME_SIZE || walk->text[length] != '=')
 		return;
 	call.value = (const char *)walk->at + length + 1;
