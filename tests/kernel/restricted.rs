@@ -121,7 +121,7 @@ fn hidden_processes() {
     let seen = |user: &str| {
         let script = format!("mount -t proc -o hidepid=2 gpumap-test /proc && exec {user} \"$@\"");
         let line = ["-m", "--propagation", "private", "sh", "-c", &script, "sh"];
-        let command = node::command(&["--json", "node", path]);
+        let command = node::command(&["--json", "cgroup", path]);
         let mut unshare = Command::new("unshare");
         unshare.args(line).arg(command.get_program()).args(command.get_args()).current_dir("/");
         node::document(&unshare.output().expect("unshare")).0
