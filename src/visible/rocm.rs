@@ -198,9 +198,9 @@ fn outside(population: &Population<'_>, base: &Listing, entry: &[u8]) -> String 
     if left == order::rocm(population).0.len() {
         return super::ordinal::out_of_range(entry, left);
     }
-    let gpus = if left == 1 { "1 GPU" } else { &format!("{left} GPUs") };
+    let (gpus, them) = if left == 1 { ("1 GPU", "it") } else { (&*format!("{left} GPUs"), "them") };
     let entry = super::list::shown(entry);
-    format!("ordinal {entry}: ROCR_VISIBLE_DEVICES leaves {gpus}, and this list counts within them")
+    format!("ordinal {entry}: ROCR_VISIBLE_DEVICES leaves {gpus}, and this list counts within {them}")
 }
 
 /// Whether newer runtimes find a GPU by this entry: they accept any part of its id.

@@ -19,7 +19,7 @@ const MAJOR: Kind = Kind {
     page: "\
 The driver of /dev/nvidia-uvm gets whatever major number is free when it is loaded. A job or container may open a GPU \
 and is denied nvidia-uvm under the number of this boot, while its rules allow minors 0 and 1 of another dynamic major, \
-which is nvidia-uvm's no longer. CUDA does not start, and if the number belongs to another driver now, the rule opens \
+which was nvidia-uvm's in another boot. CUDA does not start, and if the number belongs to another driver now, the rule opens \
 that driver's devices.
 
 Causes: a specification with numbers instead of names (lxc.cgroup2.devices.allow, DeviceAllow=char-510, \
@@ -135,7 +135,8 @@ fn major(facts: &mut Facts<'_>, tenant: &Tenant) -> Option<Finding> {
     let drivers = majors.iter().map(|major| now(facts, *major)).collect();
     found.evidence.extend(wording::clauses(drivers));
     found.evidence.push(format!("c {uvm}:0 is denied"));
-    let assumed = "assumed: a rule for minors 0 and 1 was written for nvidia-uvm and nvidia-uvm-tools";
+    let assumed =
+        "assumed: a rule that allows minors 0 and 1 was written for nvidia-uvm and nvidia-uvm-tools";
     found.evidence.push(assumed.to_owned());
     found.confidence = Confidence::Likely;
     found.advice = advice(&tenant.sets.owner.kind, uvm);
