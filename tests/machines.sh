@@ -27,7 +27,7 @@ chosen=(
     kernel::program_lists::tree
     kernel::generated::writers_match_the_kernel kernel::generated::everything_matches_the_kernel
     kernel::doctor::with_all_rights kernel::doctor::user_namespace
-    watch::environments::glibc watch::overlays::environments
+    watch::overlays::environments
 )
 # Seconds that one machine may take.
 chosen_seconds=600 all_seconds=14400
