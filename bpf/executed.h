@@ -51,8 +51,13 @@ static __always_inline void consider(struct walk *walk)
 	if (!bpf_map_lookup_elem(&beginnings, &beginning))
 		return;
 	__builtin_memcpy(&name, walk->text, sizeof(name));
-	length = spelled(&name, &index);
-	if (!length || length >= NAME_SIZE || walk->text[length] != '=')
+	length = spelled(&name, NAME_SIZE, &index);
+	if (!length || length >= NAME_SIZE)
+		return;
+	/* So that the bound is in the register that is used: the verifier of Linux 6.1 does
+	 * not carry it over from the comparison. */
+	asm volatile("%0 &= 63" : "+r"(length));
+	if (walk->text[length] != '=')
 		return;
 	call.value = (const char *)walk->at + length + 1;
 	call.flags = walk->told << NUMBER_SHIFT;

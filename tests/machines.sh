@@ -3,12 +3,16 @@
 # table: module × kernel, passed, failed, skipped. Everything in detail, and why a test was
 # skipped, stands in target/machines/KERNEL/SHARD.
 #
-#   tests/machines.sh                     the modules that say most about a kernel
-#   tests/machines.sh all                 every module of the tests kernel and watch
-#   tests/machines.sh kernel::doctor …    these modules
+#   tests/machines.sh                     the tests that say most about a kernel: minutes
+#   tests/machines.sh all                 every module of the tests kernel and watch: hours
+#   tests/machines.sh kernel::doctor …    these modules, or single tests of them
 #
 #   KERNELS="5.10 7.2"   these kernels alone, by the beginning of their numbers
 #   JOBS=N               machines at a time (one for each processor)
+#   PAGE=FILE            writes the table into this page too (docs/where-it-runs.md)
+#
+# The newest kernel but one runs twice more, locked down for integrity and for
+# confidentiality, with kernel::restricted alone.
 #
 # The machines run the binaries that cargo built here. They are emulated, so everything in
 # them takes some twenty times as long. Needs root and the packages qemu-system-x86,
@@ -17,13 +21,16 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 into=$PWD/target/machines
 
-# What says most about a kernel in the least time.
+# What says most about a kernel in the least time: programs in force, the decoder on
+# generated programs, the ways of watch, a container below an overlay, doctor.
 chosen=(
-    kernel::program_lists kernel::generated kernel::scanner
-    watch::moves watch::overlays
+    kernel::program_lists::tree
+    kernel::generated::writers_match_the_kernel kernel::generated::everything_matches_the_kernel
+    kernel::doctor::with_all_rights kernel::doctor::user_namespace
+    watch::overlays::environments
 )
 # Seconds that one machine may take.
-chosen_seconds=1800 all_seconds=14400
+chosen_seconds=600 all_seconds=14400
 
 for program in qemu-system-x86_64 busybox cpio xz python3; do
     command -v "$program" >/dev/null || { echo "machines.sh: there is no $program" >&2; exit 1; }
@@ -47,7 +54,7 @@ declare -A binary
 while read -r name path; do binary[$name]=$path; done < "$into/binaries"
 
 case ${1:-chosen} in
-chosen) wanted=("${chosen[@]}") limit=$chosen_seconds cases=3 ;;
+chosen) wanted=("${chosen[@]}") limit=$chosen_seconds cases=1 ;;
 all)
     wanted=() limit=$all_seconds cases=20
     for name in kernel watch; do
@@ -56,13 +63,16 @@ all)
 *) wanted=("$@") limit=$all_seconds cases=10 ;;
 esac
 
-# The tests of one machine: all wanted modules of both binaries.
+# The commands that run these modules and tests of both binaries.
 tests() {
     local name module names
     for name in kernel watch; do
         names=
-        for module in "${wanted[@]}"; do
-            [ "${module%%::*}" != "$name" ] || names="$names ${module#*::}::"
+        for module in "$@"; do
+            case $module in
+            "$name"::*::*) names="$names ${module#*::}" ;;
+            "$name"::*) names="$names ${module#*::}::" ;;
+            esac
         done
         [ -n "$names" ] || continue
         echo "echo '== $name'; ${binary[$name]} --show-output --test-threads 2$names"
@@ -79,31 +89,39 @@ is_wanted() {
     return 1
 }
 
-# Runs the tests under one kernel.
+# machine NAME DIR ARGUMENTS TEST…: runs tests under one kernel with these arguments.
 machine() {
-    local release=$1 dir=$2
-    rm -rf "${into:?}/$release.out"
-    OUT=$into/$release.out LIMIT=$limit MEMORY=3072 CPUS=1 tests/machines/boot.sh "$dir" "
-        ulimit -l unlimited
+    local name=$1 dir=$2 arguments=$3
+    OUT=$into/$name.out LIMIT=$limit MEMORY=3072 CPUS=1 ARGUMENTS=$arguments tests/machines/boot.sh "$dir" "
         cd '$PWD'
         export GPUMAP_REQUIRE_ROOT=1 GPUMAP_CASES=$cases GPUMAP_TEST_SLOWER=20
-        $(tests)
-        true" || echo "machines.sh: the machine with $release did not end well" >&2
+        $(tests "${@:4}")
+        true" || echo "machines.sh: the machine $name did not end well" >&2
 }
 
-tests/machines/kernels.sh "$into/kernels" > "$into/found"
-releases=()
-running=0
-while read -r release dir; do
-    is_wanted "$release" || continue
-    releases+=("$release")
+# The same beside the others, as soon as there is room.
+names=() running=0
+start() {
+    names+=("$1")
+    rm -rf "${into:?}/$1.out"
     if [ "$running" -ge "${JOBS:-$(nproc)}" ]; then
         wait -n
         running=$((running - 1))
     fi
-    machine "$release" "$dir" &
+    machine "$@" &
     running=$((running + 1))
+}
+
+tests/machines/kernels.sh "$into/kernels" > "$into/found"
+while read -r release dir; do
+    ! is_wanted "$release" || start "$release" "$dir" "" "${wanted[@]}"
 done < "$into/found"
+[ ${#names[@]} -gt 0 ] || { echo "machines.sh: no kernel was found" >&2; exit 1; }
+read -r release dir < <(tail -2 "$into/found")
+if is_wanted "$release" && [ "${1:-all}" = all ]; then
+    closed="sysctl.kernel.unprivileged_bpf_disabled=2 sysctl.kernel.yama.ptrace_scope=3"
+    start "$release-integrity" "$dir" "lockdown=integrity $closed" kernel::restricted
+    start "$release-confidentiality" "$dir" "lockdown=confidentiality $closed" kernel::restricted
+fi
 wait
-[ ${#releases[@]} -gt 0 ] || { echo "machines.sh: no kernel was found" >&2; exit 1; }
-python3 tests/machines/table.py "$into" "${releases[@]}"
+python3 tests/machines/table.py ${PAGE:+--page "$PAGE"} "$into" "${names[@]}"

@@ -11,7 +11,9 @@ use crate::loader::objects::{ACTIVITY, ACTIVITY_SESSION};
 use crate::loader::{AttachedProbes, Entries, FunctionEntry};
 use crate::model::CountTable;
 use crate::probing::{Mode, ProbePrograms, ProgramsSpec};
+use crate::sys::bpf::refuses_cookies;
 use crate::sys::clock::boot_ns;
+use crate::sys::locked_memory;
 
 /// Programs at the entry and the return of functions, where there are no
 /// sessions. The return comes first: what is entered is to be left.
@@ -70,6 +72,10 @@ impl Kernel {
     ///
     /// Why none can be loaded.
     pub(super) fn load(options: &CountingOptions) -> Result<Self, ActivityError> {
+        locked_memory::raised();
+        if refuses_cookies() {
+            return Err(ActivityError::NoCookies);
+        }
         let spec = ProgramsSpec {
             object: &ACTIVITY,
             session: &ACTIVITY_SESSION,

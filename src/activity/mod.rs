@@ -42,6 +42,9 @@ pub enum ActivityError {
     /// root).
     #[error("the kernel does not count calls for gpumap: {0}")]
     Kernel(#[from] LoadError),
+    /// The kernel is older than 5.15: its probes have no numbers of their own.
+    #[error("this kernel does not say which function was called: counting calls needs Linux 5.15")]
+    NoCookies,
     /// There is no such kind of probes.
     #[error("there is no such kind of probes")]
     NoMode,

@@ -20,7 +20,7 @@ use super::retries::Retries;
 use crate::model::CountTable;
 use crate::observation::{Activity, LostRoom, ProcessActivity, Text};
 use crate::probing::driver::{Driver, driver};
-use crate::probing::{Coverage, Libraries, ProcessScope, Waiting};
+use crate::probing::{Coverage, Libraries, Mode, ProcessScope, Waiting};
 use crate::sys::clock::{boot_ns, monotonic_ns};
 use crate::sys::mappings::{Mapping, Mappings};
 
@@ -122,6 +122,16 @@ impl Session {
         let idle = session.libraries.idle();
         session.idle = idle.map(|(pid, start, looked)| ((pid, start), looked)).collect();
         Ok(session)
+    }
+
+    /// The kind of probes that this kernel takes: loads the programs and removes them
+    /// again. Nothing is attached.
+    ///
+    /// # Errors
+    ///
+    /// Why the kernel takes none, as [`Self::start`].
+    pub fn possible_mode() -> Result<Mode, ActivityError> {
+        Kernel::load(&CountingOptions::default()).map(|kernel| kernel.programs.mode())
     }
 
     /// Resolves ids of cgroups to paths in this way, as soon as a process is seen in one:

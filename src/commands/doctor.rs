@@ -2,6 +2,7 @@
 
 use super::files::saved;
 use super::invocation::{Failure, Invocation};
+use crate::activity::{Mode, Session};
 use crate::cli::{DoctorArgs, Exit};
 use crate::model::{CheckState, EngineTask, ProblemCode};
 use crate::observation::{Problem, Setup, Trial};
@@ -45,15 +46,18 @@ fn examine(invocation: &mut Invocation<'_>, args: &DoctorArgs) -> Result<Exit, F
     Ok(if is_missing { Exit::No } else { seen })
 }
 
-/// The setup of this node, with what `watch` needs of it.
+/// The setup of this node, with what `watch` and `activity` need of it.
 pub(super) fn setup(invocation: &Invocation<'_>) -> Setup {
     let options = invocation.options();
     let mut setup = observe::setup(&options);
-    let what = EngineTask::EnvironmentChanges;
-    setup.trials.push(match FactSource::possible_mode() {
+    let trial = |what, mode: Result<Mode, String>| match mode {
         Ok(mode) => Trial { what, engine: Some(mode.engine().to_string()), refused: None },
-        Err(error) => Trial { what, engine: None, refused: Some(error.to_string()) },
-    });
+        Err(error) => Trial { what, engine: None, refused: Some(error) },
+    };
+    let changes = FactSource::possible_mode().map_err(|error| error.to_string());
+    let calls = Session::possible_mode().map_err(|error| error.to_string());
+    setup.trials.push(trial(EngineTask::EnvironmentChanges, changes));
+    setup.trials.push(trial(EngineTask::CallCounts, calls));
     let found = FactSource::installed_drivers(&options.gpu_root);
     setup.libraries = found.paths.iter().map(|path| path.to_string_lossy().into_owned()).collect();
     let unread = found.unread.first().map(|(place, why)| format!("{}: {why}", place.display()));

@@ -65,9 +65,13 @@ fn queries(node: &NodeFacts<'_>) -> Option<CheckResult> {
     })
 }
 
+/// Whether BPF programs may not read the kernel's memory.
+pub(super) fn is_confidential(node: &NodeFacts<'_>) -> bool {
+    node.value("/sys/kernel/security/lockdown").is_some_and(|text| text.contains("[confidentiality]"))
+}
+
 fn lockdown(node: &NodeFacts<'_>) -> Option<CheckResult> {
-    let text = node.value("/sys/kernel/security/lockdown")?;
-    text.contains("[confidentiality]").then(|| {
+    is_confidential(node).then(|| {
         note("The kernel is locked down for confidentiality: BPF programs may not read its memory.")
             .with_fix("if an engine is refused, boot with lockdown=integrity")
     })

@@ -1,6 +1,6 @@
 //! Why an object cannot be used.
 
-use crate::sys::locked_memory;
+use crate::sys::{lockdown, locked_memory};
 
 /// Why an object cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,12 +25,20 @@ pub enum LoadError {
 impl LoadError {
     pub(super) fn refused(error: &(dyn std::error::Error + 'static)) -> Self {
         let why = one_line(error);
-        Self::Refused(match locked_memory::raised().filter(|_| is_not_permitted(error)) {
-            Some(limit) => format!("{}: {why}", too_little(limit)),
-            None => why,
-        })
+        let has = |errnos: &[i32]| errno(error).is_some_and(|errno| errnos.contains(&errno));
+        if let Some(limit) = locked_memory::raised().filter(|_| has(&[libc::EPERM])) {
+            return Self::Refused(format!("{}: {why}", too_little(limit)));
+        }
+        if has(&[libc::EPERM, libc::EACCES, libc::EINVAL]) && lockdown::is_confidential() {
+            return Self::Refused(format!("{CONFIDENTIAL} ({why})"));
+        }
+        Self::Refused(why)
     }
 }
+
+/// What a kernel that is locked down refuses programs, with an error that does not say so.
+const CONFIDENTIAL: &str =
+    "it is locked down for confidentiality, and so BPF programs may not read its memory";
 
 /// What a limit of locked memory means for `EPERM`, which a kernel that
 /// counts BPF memory against it returns where it is reached.
@@ -42,11 +50,10 @@ fn too_little(limit: u64) -> String {
     )
 }
 
-/// Whether the error is `EPERM`, or one of its causes.
-fn is_not_permitted(error: &(dyn std::error::Error + 'static)) -> bool {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    let errors = causes.filter_map(|error| error.downcast_ref::<std::io::Error>());
-    errors.filter_map(std::io::Error::raw_os_error).any(|errno| errno == libc::EPERM)
+/// The kernel's error, which is the error itself or one of its causes.
+fn errno(error: &(dyn std::error::Error + 'static)) -> Option<i32> {
+    let mut causes = std::iter::successors(Some(error), |error| error.source());
+    causes.find_map(|error| error.downcast_ref::<std::io::Error>()?.raw_os_error())
 }
 
 /// An error with its causes on one line, without the verifier's log. Some errors
@@ -56,7 +63,7 @@ pub(super) fn one_line(error: &dyn std::error::Error) -> String {
     let mut cause = error.source();
     while let Some(error) = cause {
         let named = error.to_string();
-        if !text.ends_with(&named) {
+        if !text.contains(&named) {
             text = format!("{text}: {named}");
         }
         cause = error.source();
@@ -102,6 +109,21 @@ mod tests {
     fn each_cause_once() {
         let error = Load(Create(io::Error::from_raw_os_error(1)));
         let expected = "failed to create map `ring`: Operation not permitted (os error 1)";
+        assert_eq!(one_line(&error), expected);
+    }
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("it returned {0}. Verifier output: {1}")]
+    struct Verifier(#[source] io::Error, &'static str);
+
+    /// Make sure that of a verifier's log the line is told that says why.
+    #[test]
+    fn reason_of_the_verifier() {
+        let log =
+            "0: (85) call pc+1\nunknown func bpf_probe_read_kernel#113\nprocessed 1 insns (limit 1000000)\n";
+        let error = Verifier(io::Error::from_raw_os_error(22), log);
+        let expected = "it returned Invalid argument (os error 22). Verifier output: \
+                        unknown func bpf_probe_read_kernel#113";
         assert_eq!(one_line(&error), expected);
     }
 }

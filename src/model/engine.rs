@@ -12,5 +12,7 @@ open_words! {
         CgroupChanges,
         /// To see changes of environments.
         EnvironmentChanges,
+        /// To count calls of drivers' libraries.
+        CallCounts,
     }
 }

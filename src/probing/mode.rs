@@ -1,6 +1,7 @@
 //! The kinds of probes.
 
 use crate::model::ProbeEngine;
+use crate::sys::bpf::{ManyProbes, has_many};
 
 /// How functions are probed, the cheapest first. No program of either kind
 /// sleeps: none makes the kernel wait for a page of a user.
@@ -19,6 +20,17 @@ pub enum Mode {
 impl Mode {
     /// All of them, in the order in which they are tried.
     pub const ALL: [Self; 3] = [Self::Session, Self::Multi, Self::Pair];
+
+    /// Whether this kernel may have such probes. Asking costs next to nothing; to prepare
+    /// programs that it refuses takes seconds on a slow machine.
+    pub(super) fn is_had(self) -> bool {
+        match self {
+            Self::Session => has_many(ManyProbes::Sessions),
+            // What is asked is the same for entries and returns.
+            Self::Multi => has_many(ManyProbes::Entries),
+            Self::Pair => true,
+        }
+    }
 
     /// Its name in answers.
     pub fn engine(self) -> ProbeEngine {

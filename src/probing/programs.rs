@@ -124,10 +124,10 @@ impl ProbePrograms {
 /// loader shares them.
 fn load_first(spec: &ProgramsSpec<'_>, wanted: Option<Mode>) -> Result<(Box<dyn Loaded>, Mode), LoadError> {
     let loader = loader::shared()?;
-    let mut result = Err(LoadError::Missing("programs for this mode"));
-    let is_served = |mode: &Mode| *mode != Mode::Multi || !spec.multi.is_empty();
-    let modes = Mode::ALL.into_iter().filter(is_served);
-    for mode in modes.filter(|mode| wanted.is_none_or(|wanted| wanted == *mode)) {
+    let mut result = Err(LoadError::Refused("it has no such kind of probes".to_owned()));
+    let is_served = |mode: &Mode| (*mode != Mode::Multi || !spec.multi.is_empty()) && mode.is_had();
+    let modes = Mode::ALL.into_iter().filter(|mode| wanted.is_none_or(|wanted| wanted == *mode));
+    for mode in modes.filter(is_served) {
         let pair = ObjectSpec { optional: spec.optional, ..ObjectSpec::whole(spec.object) };
         let object = match mode {
             Mode::Session => ObjectSpec { session: Some(spec.session), left_out: spec.replaced, ..pair },

@@ -19,6 +19,7 @@ pub mod kcmp;
 #[cfg(feature = "libbpf")]
 pub mod libbpf;
 mod listing;
+pub mod lockdown;
 pub mod locked_memory;
 pub mod mappings;
 pub mod namespace;

@@ -16,3 +16,4 @@ mod manual;
 mod readme;
 #[path = "../support/shell_words.rs"]
 mod shell_words;
+mod where_it_runs;

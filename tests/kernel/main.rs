@@ -34,6 +34,7 @@ mod privileges;
 mod processes;
 mod program_lists;
 mod repair;
+mod restricted;
 mod scanner;
 mod short_lived;
 #[path = "../support/mod.rs"]

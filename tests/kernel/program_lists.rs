@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::support::bpf::{self, Attr, MULTI, OVERRIDE, PREORDER, attach, detach};
 use crate::support::cgroup::{Cgroup, mount};
+use crate::support::kernel::release;
 use crate::support::{host, node};
 use gpumap::observe::monitor::cgroups::{Listed, ListsError, Walk, Walked};
 use gpumap::sys::dir::Dir;
@@ -100,10 +101,11 @@ fn tree() {
     };
     same(None, &all);
     // Links, and programs that run before those of the cgroups below.
+    let preorder = if release() >= (6, 15) { PREORDER } else { 0 };
     attach(top.dir(), &programs[0], MULTI, None).unwrap();
-    attach(top.dir(), &programs[1], MULTI | PREORDER, None).unwrap();
+    attach(top.dir(), &programs[1], MULTI | preorder, None).unwrap();
     let link = bpf::link(top.dir(), &programs[2], 0).unwrap();
-    attach(a.dir(), &programs[3], MULTI | PREORDER, None).unwrap();
+    attach(a.dir(), &programs[3], MULTI | preorder, None).unwrap();
     attach(a.dir(), &programs[4], MULTI, None).unwrap();
     attach(aa.dir(), &programs[5], OVERRIDE, None).unwrap();
     attach(aaa.dir(), &programs[6], MULTI, None).unwrap();

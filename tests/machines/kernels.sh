@@ -31,6 +31,7 @@ for release in "${releases[@]}"; do
     # packages of their own.
     image=$(apt-cache show "linux-image-cloud-$architecture/$release" |
         sed -n 's/^Depends:.*\(linux-image-[0-9][^ ,]*\).*/\1/p' | head -1)
+    [ -n "$image" ] || { echo "kernels.sh: $release has no kernel for virtual machines" >&2; exit 1; }
     version=${image#linux-image-}
     into=$dir/${version%%[-+]*}
     if [ ! -d "$into" ]; then

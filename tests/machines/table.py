@@ -1,7 +1,10 @@
-"""table.py DIR RELEASE…: reads what the machines wrote (DIR/RELEASE.out/output), prints
-module × kernel with the reasons for what was skipped and the messages of what failed.
-Ends with 1 if a test failed that is not expected to, or if a machine did not finish."""
+"""table.py [--page FILE] DIR MACHINE…: reads what the machines wrote
+(DIR/MACHINE.out/output), prints module × machine with the reasons for what was skipped and
+the messages of what failed. With --page it puts the cells of these modules and machines into
+the table of this page, between its two marks, and leaves the others as they are. Ends with 1
+if a test failed, or if a machine did not finish."""
 
+import argparse
 import pathlib
 import re
 import sys
@@ -49,7 +52,38 @@ def cell(machine, tests):
     return ", ".join(parts) if run else "-"
 
 
-def main(directory, releases):
+MARKS = ("<!-- written by tests/machines/table.py -->", "<!-- end -->")
+
+
+def column(machine):
+    """The name of a machine in the page: the first two numbers of its kernel, and how it
+    was started."""
+    return re.sub(r"^(\d+\.\d+)[^-]*-?", r"\1 ", machine).strip()
+
+
+def of_page(table):
+    """The cells of a table in Markdown, by module and column."""
+    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.strip().splitlines()]
+    if not lines:
+        return {}
+    return {(line[0].strip("`"), name): text for line in lines[2:] for name, text in zip(lines[0][1:], line[1:])}
+
+
+def write_page(file, fresh):
+    """Puts cells into the table of a page. What did not run is not known: `?`."""
+    before, rest = file.read_text().split(MARKS[0])
+    table, after = rest.split(MARKS[1])
+    cells = {**of_page(table), **fresh}
+    numbers = lambda name: [int(number) for number in re.findall(r"\d+", name)]
+    columns = sorted({name for _, name in cells}, key=lambda name: (numbers(name), name))
+    rows = [["module", *columns], ["---"] * (len(columns) + 1)]
+    for module in sorted({module for module, _ in cells}):
+        rows.append([f"`{module}`", *(cells.get((module, name), "?") for name in columns)])
+    lines = "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    file.write_text(f"{before}{MARKS[0]}\n{lines}{MARKS[1]}{after}")
+
+
+def main(directory, releases, page):
     machines = {release: Machine(pathlib.Path(directory) / f"{release}.out") for release in releases}
     modules = {}
     for machine in machines.values():
@@ -57,6 +91,9 @@ def main(directory, releases):
             modules.setdefault("::".join(test.split("::")[:2]), set()).add(test)
     rows = [["module", *releases]]
     rows += [[module, *(cell(machines[r], modules[module]) for r in releases)] for module in sorted(modules)]
+    if page:
+        ran = {(row[0], column(name)): text for row in rows[1:] for name, text in zip(releases, row[1:])}
+        write_page(pathlib.Path(page), {place: text for place, text in ran.items() if text != "-"})
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         print("  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip())
@@ -80,4 +117,9 @@ def main(directory, releases):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2:]))
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("--page")
+    arguments.add_argument("directory")
+    arguments.add_argument("machines", nargs="+")
+    options = arguments.parse_args()
+    sys.exit(main(options.directory, options.machines, options.page))

@@ -14,7 +14,7 @@ use aya_obj::generated::bpf_insn;
 
 use crate::loader::objects::Object;
 use crate::loader::{FunctionEntry, LoadError, ObjectSpec};
-use crate::sys::bpf::{ManyProbes, attach_many, has_many, load_many};
+use crate::sys::bpf::{ManyProbes, attach_many, load_many};
 
 /// A loaded program.
 pub(super) struct ManyProgram {
@@ -98,9 +98,6 @@ impl Prepared {
         };
         let program = load_many(name, probes, &object.license, &code);
         let program = program.map_err(|error| LoadError::refused(&error))?;
-        if !has_many(program.as_fd(), probes) {
-            return Err(LoadError::Refused("no probes of many functions with one link".to_owned()));
-        }
         Ok(ManyProgram { name, probes, program })
     }
 }

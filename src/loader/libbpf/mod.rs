@@ -11,7 +11,6 @@ use libbpf_rs::{MapCore as _, Object, ObjectBuilder, OpenObject, ProgramAttachTy
 
 use super::objects;
 use super::{LoadError, Loaded, Loader, ObjectSpec};
-use crate::sys::bpf::{ManyProbes, has_many};
 use crate::sys::libbpf::expect_session;
 use loaded::Programs;
 
@@ -62,12 +61,7 @@ fn load_session(wanted: &objects::Object, with: &Object) -> Result<Object, LoadE
     for mut program in object.progs_mut() {
         expect_session(&mut program).map_err(|error| LoadError::refused(&error))?;
     }
-    let object = object.load().map_err(|error| LoadError::refused(&error))?;
-    let program = loaded::program(&object, wanted.session)?;
-    if !has_many(program.as_fd(), ManyProbes::Sessions) {
-        return Err(LoadError::Refused("no session probes".to_owned()));
-    }
-    Ok(object)
+    object.load().map_err(|error| LoadError::refused(&error))
 }
 
 /// Loads the programs for links over many functions, with the maps of the object that is
@@ -81,14 +75,7 @@ fn load_multi(wanted: &ObjectSpec<'_>, with: &Object) -> Result<Object, LoadErro
             program.set_attach_type(ProgramAttachType::TraceUprobeMulti);
         }
     }
-    let object = object.load().map_err(|error| LoadError::refused(&error))?;
-    for name in wanted.multi {
-        // What is asked is the same for entries and returns.
-        if !has_many(loaded::program(&object, name)?.as_fd(), ManyProbes::Entries) {
-            return Err(LoadError::Refused("no probes of many functions with one link".to_owned()));
-        }
-    }
-    Ok(object)
+    object.load().map_err(|error| LoadError::refused(&error))
 }
 
 /// Opens an object that shares the maps of one that is loaded.

@@ -3,6 +3,7 @@
 
 use super::{again, array, finish, map, never_wrong, return_flag, set_flag, types, unless_trigger};
 use crate::support::asm::Asm;
+use crate::support::kernel::needs;
 use crate::support::{bpf, host};
 
 /// The numbers of the types of both functions.
@@ -37,6 +38,9 @@ fn function_types() -> Vec<u8> {
 #[test]
 fn a_handler_writes() {
     let Some(_host) = host::shared() else { return };
+    if !needs(6, 7, "a program that throws") {
+        return;
+    }
     let types = bpf::load_types(&function_types()).expect("types");
     let policy = map(&array(8));
     let mut asm = Asm::new();

@@ -7,6 +7,7 @@ use gpumap::model::{Device, DeviceType};
 use super::{array, finish, judge};
 use crate::support::asm::{Asm, alu, cond, size};
 use crate::support::bench::Bench;
+use crate::support::kernel::{needs, release};
 use crate::support::source::{MapSpec, Source};
 use crate::support::sysctl::Setting;
 use crate::support::{bpf, host};
@@ -120,6 +121,12 @@ fn all(sources: &[Source]) {
     }
 }
 
+/// Whether this kernel has the fourth version of the instruction set: signed division,
+/// moves that extend the sign, swaps of bytes whatever their order, long jumps.
+fn has_version_4() -> bool {
+    release() >= (6, 6)
+}
+
 /// Make sure that arithmetic at the ends of its range is the kernel's: the
 /// smallest number divided by -1, division by 0, shifts by the width.
 #[test]
@@ -143,7 +150,7 @@ fn arithmetic() {
     for class in [0x0c, 0x0f] {
         for operation in operations {
             for signed in [0, 1] {
-                if signed == 1 && !DIVISION.contains(&operation) {
+                if signed == 1 && !(has_version_4() && DIVISION.contains(&operation)) {
                     continue;
                 }
                 sources.push(on_pairs(
@@ -163,7 +170,7 @@ fn arithmetic() {
             asm.raw(alu::NEG | class & 0x07, 3, 0, 0, 0);
         }));
         for bits in [8, 16, 32] {
-            if class == 0x0f || bits < 32 {
+            if has_version_4() && (class == 0x0f || bits < 32) {
                 sources.push(on_pairs("sign-extending move", |asm| {
                     asm.op64r(alu::XOR, 4, 3);
                     asm.raw(alu::MOV | class, 3, 4, bits, 0);
@@ -185,7 +192,7 @@ fn arithmetic_with_constants() {
             [alu::ADD, alu::SUB, alu::MUL, alu::DIV, alu::MOD, alu::OR, alu::AND, alu::XOR, alu::MOV]
         {
             for signed in [0, 1] {
-                if signed == 1 && !DIVISION.contains(&operation) {
+                if signed == 1 && !(has_version_4() && DIVISION.contains(&operation)) {
                     continue;
                 }
                 sources.push(program(
@@ -211,7 +218,8 @@ fn arithmetic_with_constants() {
 fn byte_swaps() {
     let Some(_host) = host::exclusive() else { return };
     let mut sources = Vec::new();
-    for (name, code) in [("to little", 0xd4), ("to big", 0xdc), ("always", 0xd7)] {
+    let swaps = [("to little", 0xd4), ("to big", 0xdc), ("always", 0xd7)];
+    for (name, code) in swaps.into_iter().filter(|(_, code)| *code != 0xd7 || has_version_4()) {
         for width in [16, 32, 64] {
             sources.push(on_pairs(&format!("{name}, {width} bits"), |asm| {
                 asm.op64r(alu::ADD, 3, 4);
@@ -249,6 +257,9 @@ fn comparisons() {
 #[test]
 fn parts_of_the_stack() {
     let Some(_host) = host::exclusive() else { return };
+    if !needs(6, 6, "loads that extend the sign") {
+        return;
+    }
     let fill = |asm: &mut Asm| {
         asm.ld64(3, 0x89ab_cdef_fedc_8081);
         asm.stx(size::DW, 10, -8, 3);
@@ -321,6 +332,9 @@ fn pieces_of_the_question() {
 #[test]
 fn atomic_accesses() {
     let Some(_host) = host::exclusive() else { return };
+    if !needs(5, 12, "atomic accesses that fetch") {
+        return;
+    }
     const FETCH: i32 = 1;
     let kinds =
         [0x00, FETCH, 0x40, 0x40 | FETCH, 0x50, 0x50 | FETCH, 0xa0, 0xa0 | FETCH, 0xe0 | FETCH, 0xf0 | FETCH];
@@ -352,6 +366,9 @@ fn atomic_accesses() {
 #[test]
 fn jumps_and_dead_code() {
     let Some(_host) = host::exclusive() else { return };
+    if !needs(6, 6, "long jumps") {
+        return;
+    }
     let source = program("jumps", |asm| {
         let (over, dead, end) = (asm.label(), asm.label(), asm.label());
         asm.mov(3, 0x5a5a);

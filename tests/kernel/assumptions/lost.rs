@@ -2,6 +2,7 @@
 
 use super::{array, finish, load, map, never_wrong, return_flag, set_flag, unless_trigger};
 use crate::support::asm::{Asm, Label, alu, cond, helper, size};
+use crate::support::kernel::needs;
 use crate::support::{bpf, host};
 
 /// A program that sets a flag where the question is the trigger, after `lose`,
@@ -31,6 +32,9 @@ fn alone(lose: impl FnOnce(&mut Asm, Label)) {
 #[test]
 fn after_a_kernel_function() {
     let Some(_host) = host::shared() else { return };
+    if !needs(6, 14, "bpf_local_irq_save") {
+        return;
+    }
     alone(|asm, _| call_the_kernel(asm));
 }
 
@@ -117,6 +121,9 @@ fn in_a_tail_call() {
 #[test]
 fn for_the_next_program() {
     let Some(_host) = host::shared() else { return };
+    if !needs(6, 14, "bpf_local_irq_save") {
+        return;
+    }
     let flag = map(&array(8));
     let mut asm = Asm::new();
     let other = asm.label();

@@ -12,6 +12,7 @@ use crate::support::asm::{Asm, alu, cond, helper, size};
 use crate::support::bench::Bench;
 use crate::support::bpf::{self, Attr, bpf_fd};
 use crate::support::host;
+use crate::support::kernel::needs;
 use crate::support::source::{MapKind, MapSpec, Source};
 
 /// `return *(u64 *)(r0 + offset) != 0`, or 0 at `none`.
@@ -56,6 +57,9 @@ fn behind_a_copy_of_a_cpu() {
 #[test]
 fn shared_with_user_space() {
     let Some(_host) = host::shared() else { return };
+    if !needs(6, 9, "an arena") {
+        return;
+    }
     const MMAPABLE: u32 = 1 << 10;
     const ARENA: u32 = 33;
     // `map_extra`: where user space would map it, the upper half of 8 bytes.

@@ -4,6 +4,7 @@ use super::{array, finish, load, map, never_wrong, unless_trigger, zero_key};
 use crate::support::asm::{Asm, Label, alu, cond, helper, size};
 use crate::support::bpf;
 use crate::support::host;
+use crate::support::kernel::needs;
 use crate::support::source::{MapKind, MapSpec};
 
 /// The program returns 1 where it goes on, 0 where it goes to the label.
@@ -161,6 +162,9 @@ fn two_copies_of_a_value() {
 #[test]
 fn a_loop_by_the_clock() {
     let Some(_host) = host::shared() else { return };
+    if !needs(6, 9, "may_goto") {
+        return;
+    }
     for rounds in [10, 70_000] {
         let mut asm = Asm::new();
         let (out, deny) = (asm.label(), asm.label());

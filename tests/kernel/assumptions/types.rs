@@ -3,6 +3,7 @@
 
 use super::{Bench, TRIGGER, finish, judge, load, map};
 use crate::support::asm::{Asm, cond, helper, size};
+use crate::support::kernel::needs;
 use crate::support::{bpf, host};
 
 /// The number of a function among the kernel's types.
@@ -66,6 +67,9 @@ pub fn binary(types: &[u32], strings: &[u8]) -> Vec<u8> {
 #[test]
 fn a_kernel_pointer_in_a_map() {
     let Some(_host) = host::shared() else { return };
+    if !needs(5, 19, "a pointer of the kernel in a map") {
+        return;
+    }
     let types = bpf::load_types(&pointer_types()).expect("types");
     let map = bpf::create_typed_array(&types, 1, 5, 8).expect("a typed map");
     let mut bench = Bench::new().expect("scratch cgroups and an oracle");
@@ -101,6 +105,9 @@ fn a_kernel_pointer_in_a_map() {
 #[test]
 fn a_cast_of_a_map() {
     let Some(_host) = host::shared() else { return };
+    if !needs(6, 2, "bpf_rdonly_cast") {
+        return;
+    }
     let cast = function("bpf_rdonly_cast");
     let kind = number("bpf_map_ops", 4).expect("a type made of 8-byte members");
     let values = map(&super::array(64));

@@ -12,6 +12,7 @@ use super::scene::{MISSING, NARROW, Rooms, WIDE, effective, ids, may, mode, prog
 use crate::support::bpf::{self, MULTI, OVERRIDE, PREORDER};
 use crate::support::cgroup::Cgroup;
 use crate::support::host;
+use crate::support::kernel::needs;
 use crate::support::oracle::Oracle;
 use crate::support::programs::{attach, prog_id};
 
@@ -131,9 +132,10 @@ fn preorder_is_kept() {
     let cgroup = parent.child("a").unwrap();
     let programs = [NARROW, WIDE, WIDE].map(program);
     let [old, late, below] = &programs;
-    if bpf::attach(parent.dir(), old, MULTI | PREORDER, None).is_err() {
-        return host::skip("the kernel has no BPF_F_PREORDER");
+    if !needs(6, 15, "a program before those of lower cgroups") {
+        return;
     }
+    bpf::attach(parent.dir(), old, MULTI | PREORDER, None).unwrap();
     attach(parent.dir(), late, MULTI);
     attach(cgroup.dir(), below, MULTI);
     assert_eq!(effective(&cgroup), ids(&[old, below, late]));

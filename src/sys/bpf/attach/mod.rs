@@ -8,7 +8,7 @@ mod device;
 mod load;
 
 use std::ffi::CStr;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 pub use device::{Swap, detach_device, load_device, pin, pinned, swap_device};
 
@@ -25,6 +25,12 @@ const UPROBE_MULTI: u32 = 48;
 const UPROBE_SESSION: u32 = 57;
 /// `BPF_F_UPROBE_MULTI_RETURN`.
 const AT_RETURN: u32 = 1;
+
+/// Instructions of programs that ask what the kernel can do: `call
+/// bpf_get_attach_cookie`, `r0 = 0`, `exit`.
+const GET_COOKIE: [u8; 8] = [0x85, 0, 0, 0, 174, 0, 0, 0];
+const RETURN_0: [u8; 8] = [0xb7, 0, 0, 0, 0, 0, 0, 0];
+const EXIT: [u8; 8] = [0x95, 0, 0, 0, 0, 0, 0, 0];
 
 /// Where a program runs that has one link for many functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,12 +143,21 @@ pub fn attach_many(
     unsafe { open(BpfCommand::LinkCreate, &mut body) }
 }
 
-/// Whether this kernel attaches such programs: one that does says that a directory is
-/// no file, all others do not come so far.
-pub fn has_many(program: BorrowedFd<'_>, probes: ManyProbes) -> bool {
+/// Whether this kernel attaches such programs, asked with one that does nothing: a kernel
+/// that does says that a directory is no file, all others do not come so far.
+pub fn has_many(probes: ManyProbes) -> bool {
     let nowhere = [FunctionEntry { offset: 1, cookie: 0 }];
-    let attached = attach_many(program, probes, c"/", &nowhere, None);
+    let attached = load_many("gpumap_asks", probes, c"GPL", &[RETURN_0, EXIT])
+        .and_then(|program| attach_many(program.as_fd(), probes, c"/", &nowhere, None));
     matches!(attached, Err(BpfError { errno: libc::EBADF, .. }))
+}
+
+/// Whether this kernel refuses programs that ask for the cookie of their probe
+/// (`bpf_get_attach_cookie`), as those before Linux 5.15 do. False where another thing
+/// stands in the way, such as a missing right.
+pub fn refuses_cookies() -> bool {
+    let loaded = load_many("gpumap_asks", ManyProbes::Entries, c"GPL", &[GET_COOKIE, RETURN_0, EXIT]);
+    matches!(loaded, Err(BpfError { errno: libc::EINVAL, .. }))
 }
 
 /// The member of `BPF_MAP_UPDATE_ELEM`.
