@@ -8,24 +8,6 @@
 
 #include "activity_calls.h"
 
-static __always_inline void tell(struct task_struct *task, __u32 kind, __u32 parent)
-{
-	struct activity_life *life = bpf_ringbuf_reserve(&lives, sizeof(*life), 0);
-
-	if (!life) {
-		lose_of(known_account(account_of(task)), RECORDS);
-		return;
-	}
-	life->start = start_of(task);
-	life->at = bpf_ktime_get_boot_ns();
-	life->cgroup = cgroup_of(task);
-	life->kind = kind;
-	life->pid = read_field(task, tgid);
-	life->parent = parent;
-	life->account = account_of(task);
-	bpf_ringbuf_submit(life, 0);
-}
-
 static __always_inline void ended(__u32 pid, __u32 executed)
 {
 	__u64 *id = bpf_map_lookup_elem(&current, &pid);
@@ -33,6 +15,7 @@ static __always_inline void ended(__u32 pid, __u32 executed)
 	__u32 *account, number;
 
 	if (process) {
+		change_capturing(*id, -process->held[CAPTURES]);
 		process->executed = executed;
 		process->ended = bpf_ktime_get_ns();
 	}

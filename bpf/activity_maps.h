@@ -25,8 +25,12 @@ struct recorded { struct activity_stream_key at; __u64 origin, capture; };
 /* A stream that is captured; `origin` is where the capture began. */
 struct capture { __u64 origin, number, kernels; };
 
-/* 0: one launch out of so many is timed. 1: all rooms are 2^N times smaller, for tests. */
-TABLE(settings, BPF_MAP_TYPE_ARRAY, 0, 2, __u32, __u64);
+/* 0: one launch out of so many is timed. 1: all rooms are 2^N times smaller, for tests.
+ * 2: whether launches are told apart by stream. */
+TABLE(settings, BPF_MAP_TYPE_ARRAY, 0, 3, __u32, __u64);
+/* Streams of living processes that are captured, by the pid's last bits. */
+#define CAPTURING 4096
+TABLE(capturing, BPF_MAP_TYPE_ARRAY, 0, CAPTURING, __u32, __u32);
 /* When each attachment was made (CLOCK_BOOTTIME). */
 TABLE(attached, BPF_MAP_TYPE_ARRAY, 0, LINKS, __u32, __u64);
 /* Zeros: what entries begin with. */

@@ -124,12 +124,24 @@ static __attribute__((noinline)) int take_share(__u32 account, __u32 table)
 	return 0;
 }
 
+/* So many streams more of a process are captured. Ids of processes end in the pid. */
+static __always_inline void change_capturing(__u64 process, __u32 by)
+{
+	__u32 slot = process & (CAPTURING - 1);
+	__u32 *now = bpf_map_lookup_elem(&capturing, &slot);
+
+	if (now)
+		__sync_fetch_and_add(now, by);
+}
+
 static __attribute__((noinline)) int give_back(__u64 process, __u32 table)
 {
 	struct activity_process *known = bpf_map_lookup_elem(&processes, &process);
 
 	if (!known)
 		return 0;
+	if (table == CAPTURES)
+		change_capturing(process, -1);
 	__sync_fetch_and_add(&known->held[table & (ROOMS - 1)], -1);
 	give_back_share(known->account, table);
 	return 0;
@@ -143,8 +155,11 @@ static __attribute__((noinline)) int take_room(__u64 process, __u32 table, __u32
 	if (!known)
 		return 0;
 	if (__sync_fetch_and_add(&known->held[table & (ROOMS - 1)], 1) < most &&
-	    take_share(known->account, table))
+	    take_share(known->account, table)) {
+		if (table == CAPTURES)
+			change_capturing(process, 1);
 		return 1;
+	}
 	__sync_fetch_and_add(&known->held[table & (ROOMS - 1)], -1);
 	return 0;
 }

@@ -80,7 +80,8 @@ impl Kernel {
         };
         let mut kernel =
             Self { programs: ProbePrograms::load(&spec, options.mode)?, links: 0, returned: HashMap::new() };
-        let settings = [u64::from(options.every.max(1)), u64::from(options.smaller)];
+        let streams = u64::from(options.streams);
+        let settings = [u64::from(options.every.max(1)), u64::from(options.smaller), streams];
         for (place, setting) in (0_u32..).zip(settings) {
             kernel.put("settings", &place.to_ne_bytes(), &setting.to_ne_bytes())?;
         }

@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Text;
-use crate::model::{CountTable, ProbeEngine};
+use crate::model::{CountTable, GpuEvidence, ProbeEngine};
 
 /// The number of classes in which durations of calls are counted.
 pub const DURATION_CLASSES: usize = 16;
@@ -40,6 +40,9 @@ pub struct Activity {
     /// The processes that called something, those that ended since the last
     /// reading among them.
     pub processes: Vec<ProcessActivity>,
+    /// Processes that use a library whose calls are counted, and made no call since.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub quiet: Vec<QuietProcess>,
     /// What could not be counted for lack of room. Empty: nothing was lost.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<LostRoom>,
@@ -68,6 +71,35 @@ pub enum GpuApi {
     Hip,
     /// Level Zero (`libze_loader.so.1`).
     LevelZero,
+}
+
+/// A process that uses a driver's library, and made no call that was counted. What it
+/// allocated before counting began it may still have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct QuietProcess {
+    /// Its pid, as the kernel counts (in the first pid namespace).
+    pub pid: u32,
+    /// Its start in clock ticks since boot.
+    pub start_time: u64,
+    /// Since when its calls would be counted.
+    pub since_ns: u64,
+}
+
+/// A device of a process, and which GPU that is, as it was found while the process lived.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ResolvedDevice {
+    /// Whose ordinal it is.
+    pub api: GpuApi,
+    /// The ordinal, as the process counts; `None`: of calls without a known context.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ordinal: Option<u32>,
+    /// Key of the GPU.
+    pub gpu: String,
+    /// The MIG instance, `KEY/GI/CI`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance: Option<String>,
+    /// What told it.
+    pub by: GpuEvidence,
 }
 
 /// Calls for which there was no room in one of the kernel's tables.
@@ -173,6 +205,10 @@ pub struct ProcessActivity {
     /// The devices that it asked the driver for the UUID of.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<NamedDevice>,
+    /// Its devices of which the GPU was found while it lived. Kept by `gpumap activity
+    /// --state`: what told it may be gone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resolved: Vec<ResolvedDevice>,
     /// Its calls that a library before the driver takes first (libvgpu.so,
     /// libsoftmig.so), since that was seen; the ones that took longest together come
     /// first.
