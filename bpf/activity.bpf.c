@@ -11,13 +11,16 @@
 
 SEC("uprobe/call") int enter_any(void *ctx)
 {
-	enter_call(ctx);
+	struct thread *thread = current_thread();
+
+	if (!is_left_alone(thread))
+		enter_call(ctx, thread);
 	return 0;
 }
 
 SEC("uretprobe/call") int leave_any(void *ctx)
 {
-	return leave_call(ctx);
+	return leave_call(ctx, current_thread());
 }
 
 SEC("license") char LICENSE[] = "Dual MIT/GPL";

@@ -41,20 +41,29 @@ static __always_inline __u64 stream_of(__u64 stream, __u64 cookie)
 	return stream == STREAM_LEGACY_NAMED ? STREAM_LEGACY : stream;
 }
 
-/* Whether the return of the call is to be seen. */
-static __always_inline int enter_call(void *ctx)
+static __always_inline struct thread *current_thread(void)
+{
+	__u32 tid = bpf_get_current_pid_tgid();
+
+	return bpf_map_lookup_elem(&threads, &tid);
+}
+
+/* Whether a thread was looked up in this tick of the kernel's clock and is not followed. */
+static __always_inline int is_left_alone(struct thread *thread)
+{
+	return thread && !thread->process && thread->launches.tick == bpf_jiffies64();
+}
+
+/* Whether the return of the call is to be seen. `thread` is not left alone. */
+static __always_inline int enter_call(void *ctx, struct thread *thread)
 {
 	__u64 id = bpf_get_current_pid_tgid();
-	__u32 tid = id;
 	__u64 cookie = bpf_get_attach_cookie(ctx), kind = COOKIE_KIND(cookie);
-	struct thread *thread = bpf_map_lookup_elem(&threads, &tid);
 	__u64 stack = stack_pointer(ctx);
 	struct arguments arguments;
 
 	if (!thread || !thread->process) {
-		if (thread && thread->launches.tick == bpf_jiffies64())
-			return 0;
-		thread = new_thread(tid, cookie, thread);
+		thread = new_thread(id, cookie, thread);
 		if (!thread)
 			return 0;
 	}
@@ -195,10 +204,8 @@ static __always_inline void leave_context(struct thread *thread, __u32 kind)
 	}
 }
 
-static __always_inline int leave_call(void *ctx)
+static __always_inline int leave_call(void *ctx, struct thread *thread)
 {
-	__u32 tid = bpf_get_current_pid_tgid();
-	struct thread *thread = bpf_map_lookup_elem(&threads, &tid);
 	__u64 now, stack = stack_pointer(ctx);
 	__u32 kind;
 	int result;

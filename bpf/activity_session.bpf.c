@@ -8,9 +8,14 @@
 /* At entry, 1 wants no return. */
 SEC("uprobe/session") int session_call(void *ctx)
 {
+	struct thread *thread = current_thread();
+
+	/* It wanted no return. */
+	if (is_left_alone(thread))
+		return 1;
 	if (bpf_get_func_ip(ctx) == instruction(ctx))
-		return !enter_call(ctx);
-	return leave_call(ctx);
+		return !enter_call(ctx, thread);
+	return leave_call(ctx, thread);
 }
 
 SEC("license") char LICENSE[] = "Dual MIT/GPL";

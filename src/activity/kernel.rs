@@ -51,7 +51,7 @@ pub(super) const OF_PROCESSES: [(usize, &str); 8] = [
 ];
 
 /// Bytes of `struct activity_account`.
-const ACCOUNT_SIZE: usize = ROOMS * 12;
+pub(super) const ACCOUNT_SIZE: usize = ROOMS * 12;
 
 /// The loaded programs and their tables.
 pub(super) struct Kernel {

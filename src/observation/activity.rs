@@ -17,6 +17,8 @@ use crate::model::{CountTable, GpuEvidence, ProbeEngine};
 
 /// The number of classes in which durations of calls are counted.
 pub const DURATION_CLASSES: usize = 16;
+/// The number of classes in which the kernel counts times before the driver.
+pub const TIME_CLASSES: usize = 64;
 /// The upper end of the first class, in nanoseconds, as a power of two: a call
 /// that took less than 128 ns. Each further class reaches twice as far; the last
 /// one takes all that is longer (from 2^21 ns, 2 ms).
@@ -253,6 +255,21 @@ pub struct InterceptedCalls {
     pub ns: u64,
     /// The same in classes, as in [`StreamSums::durations`].
     pub durations: [u64; DURATION_CLASSES],
+    /// The time below which a tenth of them took, with the cost of one probe: what a call
+    /// takes where nothing comes between.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quick_ns: Option<u64>,
+    /// Calls of the driver's function that the library had no part in.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub past: u64,
+    /// The bytes that these asked for, of functions that allocate memory of a device.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub past_bytes: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// One context of a process: its allocations and waits on one device.

@@ -31,7 +31,7 @@ use crate::model::{DeviceType, MapType, ProblemCode};
 pub use activity::{
     Activity, ActivityLibrary, CallUnderWay, ContextSums, CopiedBytes, DURATION_CLASSES, ErrorCount,
     FIRST_DURATION_BITS, GpuApi, InterceptedCalls, LostRoom, NamedDevice, ProcessActivity, QuietProcess,
-    ResolvedDevice, StreamSums, Uncovered,
+    ResolvedDevice, StreamSums, TIME_CLASSES, Uncovered,
 };
 pub use activity_reading::ActivityReading;
 pub use activity_totals::{GpuTotals, OwnerTotals};

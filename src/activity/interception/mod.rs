@@ -9,6 +9,7 @@
 //! library.
 
 mod calibration;
+mod classes;
 mod functions;
 mod prober;
 mod tables;
@@ -57,7 +58,7 @@ impl Interception {
         activity.uncovered.extend(self.between.uncovered.iter().cloned());
         let Some(loaded) = self.between.loaded.as_deref_mut() else { return Ok(()) };
         tables::fill(loaded, activity)?;
-        tables::clear(loaded, activity)?;
+        tables::clear(loaded, activity, &mut self.between.returned)?;
         for process in activity.processes.iter().filter(|process| process.ended_ns.is_some()) {
             self.libraries.exited(process.pid, process.start_time);
             self.between.forget(process.pid, process.start_time);

@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::calibration;
-use super::functions::FUNCTIONS;
+use super::functions::{FUNCTIONS, driver_cookie};
+use super::super::kernel::ACCOUNT_SIZE;
+use super::super::layout::{EVERYBODY, OTHERS};
+use super::tables::Returned;
 use crate::elf::Cost;
 use crate::loader::objects::INTERCEPTION;
 use crate::loader::{self, AttachedProbes, FunctionEntry, LoadError, Loaded, ObjectSpec};
@@ -42,6 +45,8 @@ pub(super) struct Between {
     /// The programs, once a process needs them.
     pub(super) loaded: Option<Box<dyn Loaded>>,
     scope: ProcessScope,
+    /// The room that was given back.
+    pub(super) returned: Returned,
     /// What one probe adds to a time, in nanoseconds.
     pub(super) probe_ns: Option<u64>,
     /// Pids and starts in clock ticks.
@@ -52,7 +57,7 @@ pub(super) struct Between {
 
 impl Between {
     pub(super) fn new(scope: ProcessScope) -> Self {
-        Self { loaded: None, scope, probe_ns: None, known: BTreeSet::new(), uncovered: Vec::new() }
+        Self { loaded: None, scope, returned: Returned::default(), probe_ns: None, known: BTreeSet::new(), uncovered: Vec::new() }
     }
 
     /// The programs; they are loaded for the first file that they are put into.
@@ -60,6 +65,10 @@ impl Between {
         if self.loaded.is_none() {
             let mut loaded = loader::shared()?.load(&ObjectSpec::whole(&INTERCEPTION))?;
             let own = std::process::id();
+            for account in [OTHERS, EVERYBODY] {
+                loaded.put("accounts", &account.to_ne_bytes(), &[0; ACCOUNT_SIZE])?;
+            }
+            loaded.attach_tracepoint("forget_caller", "sched_process_exit")?;
             self.probe_ns = calibration::measure(loaded.as_mut(), own);
             follow(loaded.as_mut(), &self.scope, own)?;
             self.loaded = Some(loaded);
@@ -124,7 +133,8 @@ impl Prober for Between {
     ) -> Result<Vec<AttachedProbes>, String> {
         let loaded = self.loaded().map_err(|error| error.to_string())?;
         let each = places.iter().map(|(side, function, offset)| {
-            let entry = FunctionEntry { offset: *offset, cookie: u64::from(*function) };
+            let cookie = if *side == Side::Driver { driver_cookie(*function) } else { u64::from(*function) };
+            let entry = FunctionEntry { offset: *offset, cookie };
             loaded.attach_function(side.program(), target.path, entry, target.pid)
         });
         each.collect::<Result<_, _>>().map_err(|error| error.to_string())

@@ -248,6 +248,10 @@ pub(super) fn intercepted_since(now: &InterceptedCalls, before: &InterceptedCall
             reached: now.reached.checked_sub(before.reached)?,
             ns: now.ns.checked_sub(before.ns)?,
             durations,
+            // Of all, not of these alone.
+            quick_ns: now.quick_ns,
+            past: now.past.checked_sub(before.past)?,
+            past_bytes: now.past_bytes.checked_sub(before.past_bytes)?,
         })
     };
     of_all().unwrap_or_else(|| now.clone())
@@ -267,6 +271,7 @@ mod tests {
             reached: calls,
             ns,
             durations: [calls; 16],
+            ..InterceptedCalls::default()
         };
         assert_eq!(intercepted_since(&calls(7, 90), &calls(3, 40)), calls(4, 50));
         assert_eq!(intercepted_since(&calls(2, 20), &calls(3, 40)), calls(2, 20));

@@ -103,6 +103,7 @@ impl Reader<'_> {
         }
         let busy = |one: &GpuUse| (one.interval.map_or(0, |work| work.enqueued()), one.counts.enqueued());
         gpus.sort_by_key(|one| Reverse(busy(one)));
+        let interception = self.interception(counted, &gpus);
         let place = place
             .map(|place| (Some(place.cgroup), place.cgroup_hex, place.owner, place.user, place.user_hex));
         let (cgroup, cgroup_hex, owner, user, user_hex) = place.unwrap_or_default();
@@ -125,7 +126,7 @@ impl Reader<'_> {
             executed: counted.executed,
             errors: counted.errors.iter().map(|error| self.error(counted, error)).collect(),
             gpus,
-            interception: self.interception(counted),
+            interception,
         }
     }
 

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::{CountTable, GpuEvidence, Owner, ProbeEngine};
 use crate::observation::{GpuApi, Uncovered};
 
-pub use interception::{Intercepted, Interception};
+pub use interception::{Intercepted, Interception, KernelWays};
 pub use totals::{GpuWork, OwnerWork};
 pub use work::{DurationClass, MemoryUse, Rates, Work};
 
