@@ -51,7 +51,8 @@ static __always_inline struct thread *current_thread(void)
 /* Whether a thread was looked up in this tick of the kernel's clock and is not followed. */
 static __always_inline int is_left_alone(struct thread *thread)
 {
-	return thread && !thread->process && thread->launches.tick == bpf_jiffies64();
+	return thread && !thread->process && thread->launches.tick == bpf_jiffies64() &&
+		thread->launches.count == number_of_moves();
 }
 
 /* Whether the return of the call is to be seen. `thread` is not left alone. */

@@ -70,3 +70,14 @@ SEC("raw_tp/sched_process_exit") int on_exit(struct bpf_raw_tracepoint_args *ctx
 		tell(task, LIFE_EXIT, 0);
 	return 0;
 }
+
+/* trace_cgroup_attach_task(cgroup, path, leader, threadgroup). */
+SEC("raw_tp/cgroup_attach_task") int on_move(struct bpf_raw_tracepoint_args *ctx)
+{
+	__u32 zero = 0;
+	__u64 *number = bpf_map_lookup_elem(&moves, &zero);
+
+	if (number)
+		add(number, 1);
+	return 0;
+}

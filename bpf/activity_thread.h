@@ -167,27 +167,30 @@ static __always_inline struct thread *counted_thread(__u32 tid, __u64 process, _
 	return thread;
 }
 
-/* The thread is not followed: that is looked up once in each tick of the kernel's clock. */
-static __always_inline void not_followed(__u32 tid, __u32 pid, struct thread *thread)
+/* The thread is not followed: that is looked up once in each tick of the kernel's clock, and
+ * whenever somebody was moved to another cgroup. */
+static __always_inline void not_followed(__u32 tid, __u32 pid, struct thread *thread, __u64 moved)
 {
 	stays_outside(pid);
 	if (!thread)
 		thread = room_for_thread(tid, known_account(account_of(
 			(struct task_struct *)bpf_get_current_task())));
-	if (thread)
-		thread->launches.tick = bpf_jiffies64();
+	if (!thread)
+		return;
+	thread->launches.count = moved;
+	thread->launches.tick = bpf_jiffies64();
 }
 
 /* The entry of a thread that calls and has none, or is not followed yet. */
 static __always_inline struct thread *new_thread(__u32 tid, __u64 cookie, struct thread *thread)
 {
 	__u32 pid = bpf_get_current_pid_tgid() >> 32;
-	__u64 *known, process;
+	__u64 *known, process, moved = number_of_moves();
 
 	/* A process that is counted stays so wherever it is moved. */
 	known = bpf_map_lookup_elem(&current, &pid);
 	if (!known && !in_scope()) {
-		not_followed(tid, pid, thread);
+		not_followed(tid, pid, thread, moved);
 		return 0;
 	}
 	if (thread)

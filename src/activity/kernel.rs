@@ -88,6 +88,7 @@ impl Kernel {
         for account in [OTHERS, EVERYBODY] {
             kernel.put("accounts", &account.to_ne_bytes(), &[0; ACCOUNT_SIZE])?;
         }
+        kernel.programs.loaded().attach_tracepoint("on_move", "cgroup_attach_task")?;
         Ok(kernel)
     }
 

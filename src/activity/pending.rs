@@ -102,7 +102,8 @@ mod tests {
     /// once or not at all, and that sums never go down.
     #[test]
     fn moments() {
-        let all = |of: &[(u32, Pending)]| -> Threads { of.iter().map(|(tid, it)| ((*tid, 1), *it)).collect() };
+        let all =
+            |of: &[(u32, Pending)]| -> Threads { of.iter().map(|(tid, it)| ((*tid, 1), *it)).collect() };
         let mut told = Told::default();
         let mut reading = |counted: u64, before: Threads, after: Threads| {
             let row = Stream { launches: counted, ..Stream::none(OTHERS, 7) };

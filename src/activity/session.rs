@@ -13,8 +13,8 @@ use super::cookie::Cookie;
 use super::kernel::{Kernel, RECORDS};
 use super::layout::{Life, LifeEvent};
 use super::openings::Openings;
-use super::pending;
 use super::options::CountingOptions;
+use super::pending;
 use super::prober::Counting;
 use super::reading::{Clocks, Tables, lost};
 use super::retries::Retries;
@@ -304,7 +304,8 @@ impl Session {
         let called: BTreeSet<u32> = counted.iter().map(|process| process.pid).collect();
         let users = self.libraries.users().filter(|(pid, ..)| !called.contains(pid));
         let quiet = users.filter_map(|(pid, start_time, files)| {
-            let since_ns = self.counting.since_of(files)?.max(start_time.saturating_mul(1_000_000_000 / TICKS));
+            let since_ns =
+                self.counting.since_of(files)?.max(start_time.saturating_mul(1_000_000_000 / TICKS));
             Some(QuietProcess { pid, start_time, since_ns })
         });
         quiet.take(QUIET).collect()

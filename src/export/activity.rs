@@ -70,7 +70,9 @@ fn totals(totals: &[OwnerWork], names: &OwnerNames<'_>) -> Vec<Family> {
         each(ACTIVITY_LAUNCHED, |one| sum(one, |work| count(work.launches) + count(work.graph_launches))),
         each(ACTIVITY_COPIED_BYTES, |one| sum(one, |work| count(work.copied_bytes()))),
         each(ACTIVITY_WAITED, |one| sum(one, |work| work.wait_seconds + work.copy_wait_seconds)),
-        each(ACTIVITY_FAILED, |one| sum(one, |work| count(work.failed_calls) + count(work.failed_allocations))),
+        each(ACTIVITY_FAILED, |one| {
+            sum(one, |work| count(work.failed_calls) + count(work.failed_allocations))
+        }),
         each(ACTIVITY_ALL_PROCESSES, |one| count(one.processes)),
     ]
 }

@@ -61,7 +61,10 @@ mod tests {
     /// told apart by a tenth of their time or less.
     #[test]
     fn scale() {
-        assert_eq!([0, 1, 8, 9, 12, 60, 61, 62].map(begin), [0, 16, 128, 160, 256, 1 << 20, 1 << 21, 1 << 22]);
+        assert_eq!(
+            [0, 1, 8, 9, 12, 60, 61, 62].map(begin),
+            [0, 16, 128, 160, 256, 1 << 20, 1 << 21, 1 << 22]
+        );
         assert!((0..TIME_CLASSES).all(|class| begin(class) < begin(class + 1)));
         let mut classes = [0; TIME_CLASSES];
         assert_eq!(quick(&classes), None);

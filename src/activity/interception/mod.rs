@@ -16,7 +16,7 @@ mod tables;
 
 use std::path::{Path, PathBuf};
 
-use super::ActivityError;
+use super::{ActivityError, CountingOptions};
 use crate::observation::Activity;
 use crate::probing::{Libraries, ProcessScope};
 use prober::{Between, Side};
@@ -31,10 +31,10 @@ pub struct Interception {
 impl Interception {
     /// Measures nothing yet.
     #[must_use]
-    pub fn new(scope: &ProcessScope, proc: &Path) -> Self {
+    pub fn new(scope: &ProcessScope, proc: &Path, options: CountingOptions) -> Self {
         let apart = !scope.all && scope.cgroups.is_empty();
         Self {
-            between: Between::new(scope.clone()),
+            between: Between::new(scope.clone(), options.smaller),
             libraries: Libraries::new(apart, proc),
             proc: proc.to_owned(),
         }

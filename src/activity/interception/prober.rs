@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::calibration;
-use super::functions::{FUNCTIONS, driver_cookie};
 use super::super::kernel::ACCOUNT_SIZE;
 use super::super::layout::{EVERYBODY, OTHERS};
+use super::calibration;
+use super::functions::{FUNCTIONS, driver_cookie};
 use super::tables::Returned;
 use crate::elf::Cost;
 use crate::loader::objects::INTERCEPTION;
@@ -45,6 +45,8 @@ pub(super) struct Between {
     /// The programs, once a process needs them.
     pub(super) loaded: Option<Box<dyn Loaded>>,
     scope: ProcessScope,
+    /// The tables have room for 2^N times less.
+    smaller: u8,
     /// The room that was given back.
     pub(super) returned: Returned,
     /// What one probe adds to a time, in nanoseconds.
@@ -56,8 +58,16 @@ pub(super) struct Between {
 }
 
 impl Between {
-    pub(super) fn new(scope: ProcessScope) -> Self {
-        Self { loaded: None, scope, returned: Returned::default(), probe_ns: None, known: BTreeSet::new(), uncovered: Vec::new() }
+    pub(super) fn new(scope: ProcessScope, smaller: u8) -> Self {
+        Self {
+            loaded: None,
+            scope,
+            smaller,
+            returned: Returned::default(),
+            probe_ns: None,
+            known: BTreeSet::new(),
+            uncovered: Vec::new(),
+        }
     }
 
     /// The programs; they are loaded for the first file that they are put into.
@@ -68,6 +78,8 @@ impl Between {
             for account in [OTHERS, EVERYBODY] {
                 loaded.put("accounts", &account.to_ne_bytes(), &[0; ACCOUNT_SIZE])?;
             }
+            let smaller = u64::from(self.smaller);
+            loaded.put("settings", &1_u32.to_ne_bytes(), &smaller.to_ne_bytes())?;
             loaded.attach_tracepoint("forget_caller", "sched_process_exit")?;
             self.probe_ns = calibration::measure(loaded.as_mut(), own);
             follow(loaded.as_mut(), &self.scope, own)?;

@@ -65,8 +65,13 @@ impl Ledger {
         let account = self.owners.entry(owner.clone()).or_default();
         if account.past.owner.is_none() && account.past.since_ns == 0 {
             let since_ns = counted.since_ns;
-            account.past =
-                OwnerTotals { owner, account: counted.account, since_ns, until_ns: since_ns, ..OwnerTotals::default() };
+            account.past = OwnerTotals {
+                owner,
+                account: counted.account,
+                since_ns,
+                until_ns: since_ns,
+                ..OwnerTotals::default()
+            };
             account.now = account.past.clone();
         }
         add_process(&mut account.now, counted, known, reading.sums.clock_ns);
@@ -108,7 +113,8 @@ impl Ledger {
         self.owners.values().for_each(|account| *users.entry(account.now.account).or_default() += 1);
         let (user, _) = users.into_iter().max_by_key(|(_, owners)| *owners)?;
         let its = self.owners.iter().filter(|(_, account)| account.now.account == user);
-        its.min_by_key(|(_, account)| (account.now.alive, account.now.until_ns)).map(|(owner, _)| owner.clone())
+        its.min_by_key(|(_, account)| (account.now.alive, account.now.until_ns))
+            .map(|(owner, _)| owner.clone())
     }
 }
 

@@ -13,7 +13,8 @@ use super::since::Since;
 use super::waiting::Waiting;
 use crate::model::{GpuEvidence, Owner};
 use crate::observation::{
-    CallUnderWay, ContextSums, DURATION_CLASSES, ErrorCount, GpuApi, ProcessActivity, ResolvedDevice, StreamSums,
+    CallUnderWay, ContextSums, DURATION_CLASSES, ErrorCount, GpuApi, ProcessActivity, ResolvedDevice,
+    StreamSums,
 };
 use crate::report::{ActiveProcess, CallError, CallNow, GpuUse, MemoryUse, StreamUse, Work};
 

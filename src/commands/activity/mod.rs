@@ -40,19 +40,23 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &ActivityArgs) -> Resul
     resident::give_up_rights(ProblemCode::Activity)?;
     let signals = resident::signals(ProblemCode::Activity)?;
     let scope = scope::of(invocation, &args.pid, &args.cgroup, &args.job)?;
-    let mut session = Session::start(&scope, &invocation.global.proc, options(args, invocation.global.verbose > 0)).map_err(refused)?;
+    let mut session =
+        Session::start(&scope, &invocation.global.proc, options(args, invocation.global.verbose > 0))
+            .map_err(refused)?;
     let options_of_node = invocation.options();
     session.name_cgroups(move |id| {
         let path = observe::id_cgroup(&options_of_node, id)?;
         Some(Text::from(path.into_os_string().into_vec()))
     });
-    let mut between = Interception::new(&scope, &invocation.global.proc);
+    let mut between = Interception::new(&scope, &invocation.global.proc, CountingOptions::default());
     let mut follower = Follower::new(invocation.global.verbose > 0);
     session.notice_processes();
     let mut first = session.read().map_err(refused)?;
     between.complete(&mut first).map_err(refused)?;
     follower.begin(&first);
-    follower.resume(args.state.as_deref().map_or_else(Vec::new, |path| files::activity_state::totals(invocation, path)));
+    follower.resume(
+        args.state.as_deref().map_or_else(Vec::new, |path| files::activity_state::totals(invocation, path)),
+    );
     first.processes.retain(|process| process.ended_ns.is_some());
     let end = args.lasting.and_then(|lasting| Instant::now().checked_add(lasting));
     let mut counting = Counting {

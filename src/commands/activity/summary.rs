@@ -33,7 +33,12 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &ActivityArgs) -> Resul
     };
     let Some(reading) = observation.activity.as_deref() else {
         let needs = "keep some with gpumap activity --state FILE";
-        return Err(Failure::new(ProblemCode::BadState, "--summary", "the file holds no counts of calls", needs));
+        return Err(Failure::new(
+            ProblemCode::BadState,
+            "--summary",
+            "the file holds no counts of calls",
+            needs,
+        ));
     };
     let whole_node = reading.whole_node;
     let mut payload = analyse::activity_totals(&observation, &invocation.decoding);
@@ -41,7 +46,8 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &ActivityArgs) -> Resul
     if let Some(activity) = payload.activity.as_deref_mut() {
         let is_asked = |owner: &crate::model::Owner| jobs.iter().any(|job| job.is(owner));
         activity.totals.retain(|one| jobs.is_empty() || one.owner.as_ref().is_some_and(is_asked));
-        let is_there = |job: &JobName| activity.totals.iter().any(|one| one.owner.as_ref().is_some_and(|it| job.is(it)));
+        let is_there =
+            |job: &JobName| activity.totals.iter().any(|one| one.owner.as_ref().is_some_and(|it| job.is(it)));
         // Whoever is not there made no call only if all were counted.
         is_unknown = activity.totals.iter().any(|one| one.partial || !one.lost.is_empty())
             || !jobs.iter().all(is_there) && (!whole_node || !activity.lost.is_empty());

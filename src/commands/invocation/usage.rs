@@ -33,7 +33,10 @@ pub fn refuse(error: &clap::Error) -> Exit {
 /// The message without what was typed: for a bug report.
 fn redacted(error: &clap::Error) -> String {
     let kind = error.kind();
-    format!("error: {}\n\nFor more information, try '--help'.\n", kind.as_str().unwrap_or("malformed command line"))
+    format!(
+        "error: {}\n\nFor more information, try '--help'.\n",
+        kind.as_str().unwrap_or("malformed command line")
+    )
 }
 
 /// Prints clap's message. It repeats the arguments, and these may be names that a user

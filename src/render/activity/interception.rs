@@ -87,7 +87,11 @@ fn past(between: &Interception) -> Vec<String> {
         let asked = memory.iter().map(|function| function.past_bytes).fold(0, u64::saturating_add);
         let count = memory.iter().map(|function| function.past).fold(0, u64::saturating_add);
         let names: Vec<_> = memory.iter().map(|function| sanitize::text(&function.function)).collect();
-        let asked = if asked > 0 { format!("{} of memory asked for", bytes(asked)) } else { "memory asked for".to_owned() };
+        let asked = if asked > 0 {
+            format!("{} of memory asked for", bytes(asked))
+        } else {
+            "memory asked for".to_owned()
+        };
         let calls = if count == 1 { "call".to_owned() } else { format!("{count} calls") };
         sentences.push(format!("{asked} past the library, in {calls} of {}", names.join(", ")));
     }
@@ -102,7 +106,8 @@ fn is_allocation(function: &str) -> bool {
 /// build does not limit`
 #[expect(clippy::cast_precision_loss, reason = "whole percents are shown")]
 fn limited(ways: KernelWays, limit: u64) -> Option<String> {
-    let all = [ways.limited, ways.graphs, ways.cooperative, ways.past].into_iter().fold(0, u64::saturating_add);
+    let all =
+        [ways.limited, ways.graphs, ways.cooperative, ways.past].into_iter().fold(0, u64::saturating_add);
     let percent = |kernels: u64| kernels as f64 * 100.0 / all as f64;
     let others = [
         (ways.graphs, "graphs"),

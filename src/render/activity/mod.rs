@@ -182,7 +182,8 @@ fn row(process: &ActiveProcess, one: &GpuUse, gpus: &[Gpu]) -> Vec<String> {
 /// A process that holds GPUs and made no call. What it allocated before is not known.
 fn quiet_row(activity: &Activity, one: &QuietHolder, gpus: &[Gpu]) -> Vec<String> {
     let time = |text: &str| text.parse::<jiff::Timestamp>().ok();
-    let idle = time(&activity.at).zip(time(&one.since)).map(|(at, since)| at.duration_since(since).as_secs_f64());
+    let idle =
+        time(&activity.at).zip(time(&one.since)).map(|(at, since)| at.duration_since(since).as_secs_f64());
     let owner = one.owner.as_ref();
     vec![
         one.pid.to_string(),
