@@ -63,7 +63,7 @@ impl Ledger {
     ) {
         let owner = known.owner.as_ref().map(super::owners::whole);
         let account = self.owners.entry(owner.clone()).or_default();
-        if account.past.owner.is_none() && account.past.since_ns == 0 {
+        if account.past.processes == 0 && account.now.processes == 0 {
             let since_ns = counted.since_ns;
             account.past = OwnerTotals {
                 owner,

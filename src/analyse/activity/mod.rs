@@ -236,7 +236,10 @@ pub(super) fn of_present(join: &JoinedNode<'_>, answer: &Payload) -> Option<repo
     activity.processes.retain(|process| {
         process.ended_at.is_none() && present.get(&process.pid) == Some(&process.start_time)
     });
-    activity.totals = totals::of(join.observation);
+    // Of single processes nobody asks what became of others.
+    if join.observation.pids.is_empty() {
+        activity.totals = totals::of(join.observation);
+    }
     Some(with_totals(activity))
 }
 

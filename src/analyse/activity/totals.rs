@@ -20,20 +20,22 @@ pub(super) fn of(observation: &Observation) -> Vec<report::OwnerWork> {
 
 fn owner(clock: Clock, totals: &OwnerTotals) -> report::OwnerWork {
     let lasted = totals.until_ns.saturating_sub(totals.since_ns);
-    let gpus = totals.gpus.iter().map(|gpu| {
+    let gpus = totals.gpus.iter().filter_map(|gpu| {
         let used = gpu.used_ns.min(lasted);
-        GpuWork {
+        let counts = amounts::sum(amounts::of_stream(&gpu.streams), amounts::of_context(&gpu.contexts));
+        // Calls of which the GPU became known later are with that one now.
+        let is_something = counts != Work::default() || gpu.most_bytes > 0;
+        is_something.then(|| GpuWork {
             gpu: gpu.gpu.clone(),
             instance: gpu.instance.clone(),
-            counts: amounts::sum(amounts::of_stream(&gpu.streams), amounts::of_context(&gpu.contexts)),
+            counts,
             now_bytes: gpu.contexts.bytes.saturating_add(gpu.contexts.physical_bytes),
             peak_bytes: gpu.peak_bytes,
             peak_at_most_bytes: gpu.most_bytes.max(gpu.peak_bytes),
             used_seconds: seconds(used),
             idle_share: (lasted > 0).then(|| 1.0 - seconds(used) / seconds(lasted)),
-        }
+        })
     });
-    let gpus = gpus.filter(|gpu| gpu.counts != Work::default() || gpu.peak_at_most_bytes > 0);
     report::OwnerWork {
         owner: totals.owner.clone(),
         since: clock.time(totals.since_ns),
