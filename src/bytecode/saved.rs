@@ -66,9 +66,14 @@ impl SavedProgram {
                 slots.into_iter().map(not_shown_whole).collect()
             }
         };
-        self.calls.extend(call.filter(|(imm, name)| is_symbol(*imm, name)));
+        self.name_call(call);
         self.insns.extend(slots);
         if self.insns.len() > MAX_INSNS { Err(ReadError::TooLong) } else { Ok(()) }
+    }
+
+    /// Keeps the name of a called function, if it is one.
+    pub(super) fn name_call(&mut self, call: Option<(i32, String)>) {
+        self.calls.extend(call.filter(|(imm, name)| is_symbol(*imm, name)));
     }
 
     /// Takes what the listing does not show for nothing, if the tag proves it.

@@ -110,7 +110,7 @@ impl Log {
             for (slot, place) in slots.into_iter().zip(program.insns.iter_mut().skip(pc)) {
                 *place = slot;
             }
-            program.calls.extend(call);
+            program.name_call(call);
         }
         let target = Operation::decode_all(&program.insns).iter().filter_map(farthest).max().unwrap_or(0);
         let length = if program.insns.last().is_some_and(|last| last.ends_path()) { end } else { end + 1 };

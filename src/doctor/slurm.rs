@@ -180,6 +180,9 @@ fn has_cgroup(plugins: &str) -> bool {
     plugins.split(',').any(|plugin| plugin.trim().trim_start_matches("task/").eq_ignore_ascii_case("cgroup"))
 }
 
+/// The values of AutoDetect (gres.conf(5) of Slurm 26.05).
+const AUTO_DETECT: [&str; 6] = ["nvml", "nvidia", "rsmi", "oneapi", "nrt", "off"];
+
 fn gres(node: &NodeFacts<'_>) -> Option<CheckResult> {
     let slurm = &node.setup.slurm;
     let Some(file) = &slurm.gres_conf else {
@@ -197,7 +200,15 @@ fn gres(node: &NodeFacts<'_>) -> Option<CheckResult> {
     };
     let lines =
         values.iter().filter(|(key, value)| key == "name" && value.eq_ignore_ascii_case("gpu")).count();
-    let detects = file.value("autodetect").filter(|value| !value.eq_ignore_ascii_case("off"));
+    let mut detects = values.iter().filter(|(key, _)| key == "autodetect").map(|(_, value)| value.as_str());
+    if let Some(unknown) = detects.clone().find(|value| !AUTO_DETECT.contains(&&*value.to_ascii_lowercase()))
+    {
+        return Some(missing(
+            format!("AutoDetect={unknown} in gres.conf is no value that Slurm knows: it detects no GPU."),
+            "set AutoDetect to nvml, nvidia, rsmi, oneapi, nrt or off",
+        ));
+    }
+    let detects = detects.rfind(|value| !value.eq_ignore_ascii_case("off"));
     Some(match (lines, detects) {
         (_, Some(how)) => note(format!("gres.conf lets Slurm detect GPUs (AutoDetect={how}).")),
         (0, None) if file.value("include").is_some() => {

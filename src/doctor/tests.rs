@@ -122,6 +122,9 @@ fn one_lack_each() {
             setup.slurm.cgroup_conf = conf(&[("constraindevices", "yes"), ("cgroupplugin", "Disabled")]);
         }),
         ("slurm.syntax", |_, setup| setup.slurm.gres_conf = conf(&[("name", "gpu"), ("broken", "3")])),
+        ("slurm.gres", |_, setup| {
+            setup.slurm.gres_conf = conf(&[("autodetect", "amdgpu"), ("autodetect", "off")]);
+        }),
     ];
     for (id, change) in cases {
         let check = after(id, change).unwrap_or_else(|| panic!("{id} is left out"));

@@ -176,7 +176,7 @@ fn counted(population: &Population<'_>, rocr: &Chosen, list: &List<'_>) -> Chose
                 return Chosen::unknown(rocr.why.clone().unwrap_or_default());
             }
             (Some(_), None) => {
-                let why = super::ordinal::out_of_range(entry, base.devices.len());
+                let why = outside(population, base, entry);
                 picked.stop(list.cut(position, CutCode::OutOfRange, why), SURE);
                 return picked.by_ordinal(base);
             }
@@ -190,6 +190,17 @@ fn counted(population: &Population<'_>, rocr: &Chosen, list: &List<'_>) -> Chose
         }
     }
     if list.open { open_ended() } else { picked.by_ordinal(base) }
+}
+
+/// Why HIP and OpenCL find no GPU by this number: they count what ROCR leaves.
+fn outside(population: &Population<'_>, base: &Listing, entry: &[u8]) -> String {
+    let left = base.devices.len();
+    if left == order::rocm(population).0.len() {
+        return super::ordinal::out_of_range(entry, left);
+    }
+    let (gpus, them) = if left == 1 { ("1 GPU", "it") } else { (&*format!("{left} GPUs"), "them") };
+    let entry = super::list::shown(entry);
+    format!("ordinal {entry}: ROCR_VISIBLE_DEVICES leaves {gpus}, and this list counts within {them}")
 }
 
 /// Whether newer runtimes find a GPU by this entry: they accept any part of its id.

@@ -1,8 +1,8 @@
-//! The README is kept true: its examples are run, its commands and links
-//! exist. `BLESS=1 cargo test --test docs` writes the examples' output anew.
+//! The README and the tour are kept true: their examples are run, their commands and
+//! links exist. `BLESS=1 cargo test --test docs` writes the examples' output anew.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::shell_words;
@@ -52,17 +52,20 @@ fn with_fresh_examples(text: &str) -> String {
 /// Make sure that the examples show what gpumap prints.
 #[test]
 fn examples() {
-    let (text, path) = (readme(), root().join("README.md"));
-    let fresh = with_fresh_examples(&text);
-    assert!(text.contains(PROMPT), "no examples");
-    if std::env::var_os("BLESS").is_some() {
-        fs::write(path, fresh).unwrap();
-        return;
+    for name in ["README.md", "docs/tour.md"] {
+        let path = root().join(name);
+        let text = fs::read_to_string(&path).unwrap();
+        let fresh = with_fresh_examples(&text);
+        assert!(text.contains(PROMPT), "{name}: no examples");
+        if std::env::var_os("BLESS").is_some() {
+            fs::write(path, fresh).unwrap();
+            continue;
+        }
+        for (number, (old, new)) in text.lines().zip(fresh.lines()).enumerate() {
+            assert_eq!(old, new, "{name}:{}: run BLESS=1 cargo test --test docs", number + 1);
+        }
+        assert!(text == fresh, "{name} is not current: run BLESS=1 cargo test --test docs");
     }
-    for (number, (old, new)) in text.lines().zip(fresh.lines()).enumerate() {
-        assert_eq!(old, new, "README.md:{}: run BLESS=1 cargo test --test docs", number + 1);
-    }
-    assert!(text == fresh, "README.md is not current: run BLESS=1 cargo test --test docs");
 }
 
 /// Make sure that the command to try is the one whose output is shown, and
@@ -86,14 +89,24 @@ fn every_command() {
     }
 }
 
+/// The pages of the root and of `docs/`.
+fn pages() -> Vec<PathBuf> {
+    let folders = [root().to_owned(), root().join("docs")];
+    let files = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap());
+    files
+        .map(|file| file.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|ext| ext == "md"))
+        .collect()
+}
+
 /// Make sure that links to files lead somewhere.
 #[test]
 fn links() {
-    for name in ["README.md", "CONTRIBUTING.md"] {
-        let text = fs::read_to_string(root().join(name)).unwrap();
+    for name in pages() {
+        let (text, folder) = (fs::read_to_string(&name).unwrap(), name.parent().unwrap());
         for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
             let file = link.split('#').next().unwrap();
-            assert!(link.contains("://") || root().join(file).exists(), "{name}: {link}");
+            assert!(link.contains("://") || folder.join(file).exists(), "{}: {link}", name.display());
         }
     }
 }

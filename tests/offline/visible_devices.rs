@@ -120,6 +120,22 @@ fn rocm_lists() {
     }
 }
 
+/// Make sure that a number that HIP does not find is explained by what ROCR leaves.
+#[test]
+fn hip_counts_what_rocr_leaves() {
+    let gpus = node("amd-mi300");
+    for (rocr, expected) in [
+        ("1", "ordinal 1: ROCR_VISIBLE_DEVICES leaves 1 GPU, and this list counts within it"),
+        ("1,0", "ordinal 2: ROCR_VISIBLE_DEVICES leaves 2 GPUs, and this list counts within them"),
+    ] {
+        let hip = rocr.split(',').count().to_string();
+        let variables = set(&[("ROCR_VISIBLE_DEVICES", rocr), ("HIP_VISIBLE_DEVICES", &hip)]);
+        let answer = asked(&environment(&variables), &gpus, &open(&gpus));
+        let cut = api(&answer, "hip").cut.as_ref().expect("the list ends");
+        assert_eq!(cut.why, expected);
+    }
+}
+
 #[test]
 fn an_environment_that_was_not_read() {
     let gpus = node("skewed");

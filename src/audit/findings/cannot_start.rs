@@ -58,7 +58,7 @@ fn look(facts: &mut Facts<'_>, tenant: &Tenant, vendor: &Vendor) -> Option<Findi
         first = first.or(Some((place, denied)));
     }
     let (place, denied) = first?;
-    if *vendor == Vendor::Nvidia && stale_numbers::outdated_major(facts, tenant).is_some() {
+    if *vendor == Vendor::Nvidia && stale_numbers::outdated(facts, tenant).is_some() {
         return None;
     }
     Some(report(facts, tenant, vendor, place, &denied))

@@ -8,7 +8,7 @@ use crate::audit::tenants::{about, gpus_with, views};
 use crate::audit::wording;
 use crate::gpu;
 use crate::model::Severity;
-use crate::model::{Confidence, DeviceType};
+use crate::model::{Confidence, DeviceType, OwnerKind};
 use crate::model::{Request, RuleType, Vendor, Verdict};
 use crate::report::{Finding, Rule};
 
@@ -19,7 +19,7 @@ const MAJOR: Kind = Kind {
     page: "\
 The driver of /dev/nvidia-uvm gets whatever major number is free when it is loaded. A job or container may open a GPU \
 and is denied nvidia-uvm under the number of this boot, while its rules allow minors 0 and 1 of another dynamic major, \
-which is nvidia-uvm's no longer. CUDA does not start, and if the number belongs to another driver now, the rule opens \
+which was nvidia-uvm's in another boot. CUDA does not start, and if the number belongs to another driver now, the rule opens \
 that driver's devices.
 
 Causes: a specification with numbers instead of names (lxc.cgroup2.devices.allow, DeviceAllow=char-510, \
@@ -65,21 +65,32 @@ fn find(facts: &mut Facts<'_>) -> Vec<Finding> {
     tenants.iter().flat_map(|tenant| [major(facts, tenant), minor(facts, tenant)]).flatten().collect()
 }
 
-/// The dynamic major that a tenant's rules take for nvidia-uvm's, and where.
-pub(super) fn outdated_major(facts: &mut Facts<'_>, tenant: &Tenant) -> Option<(usize, u32)> {
+/// Where a tenant's rules deny nvidia-uvm.
+pub(super) struct Outdated {
+    /// The cgroup.
+    place: usize,
+    /// The major of nvidia-uvm.
+    uvm: u32,
+    /// The dynamic majors that the rules allow in its place: one of them was
+    /// nvidia-uvm's.
+    majors: Vec<u32>,
+}
+
+/// The dynamic majors that a tenant's rules may take for nvidia-uvm's, and where.
+pub(super) fn outdated(facts: &mut Facts<'_>, tenant: &Tenant) -> Option<Outdated> {
     let uvm = gpu::char_major(&facts.inspection.observation().gpu_facts, "nvidia-uvm")?;
     views(facts, tenant).into_iter().find_map(|place| {
         let has_gpu = gpus_with(facts, place, Verdict::Allow)
             .iter()
             .any(|at| facts.inspection.gpus()[*at].vendor == Vendor::Nvidia);
         let denied = has_gpu && facts.verdict(place, (uvm, 0), Request::ReadWrite) == Verdict::Deny;
-        let candidates = if denied { allowed_majors(facts, place) } else { Vec::new() };
-        let both = |facts: &mut Facts<'_>, major| {
+        let mut majors = if denied { allowed_majors(facts, place) } else { Vec::new() };
+        majors.retain(|major| {
             [0, 1]
                 .into_iter()
-                .all(|minor| facts.verdict(place, (major, minor), Request::ReadWrite) == Verdict::Allow)
-        };
-        candidates.into_iter().find(|major| both(facts, *major)).map(|major| (place, major))
+                .all(|minor| facts.verdict(place, (*major, minor), Request::ReadWrite) == Verdict::Allow)
+        });
+        (!majors.is_empty()).then_some(Outdated { place, uvm, majors })
     })
 }
 
@@ -112,24 +123,49 @@ fn allowing<'f>(facts: &'f Facts<'_>, place: usize) -> Vec<&'f Rule> {
 }
 
 fn major(facts: &mut Facts<'_>, tenant: &Tenant) -> Option<Finding> {
-    let (place, major) = outdated_major(facts, tenant)?;
-    let names =
-        gpu::driver_names(&facts.inspection.observation().gpu_facts, DeviceType::Char, major).join(", ");
-    let names = if names.is_empty() { "no driver's".to_owned() } else { format!("that of {names}") };
+    let Outdated { place, uvm, majors } = outdated(facts, tenant)?;
     let owner = wording::owner(&tenant.sets.owner);
-    let summary = format!("{owner} is allowed major {major} instead of nvidia-uvm's, and it is {names} now");
+    let numbers = wording::list(&majors.iter().map(u32::to_string).collect::<Vec<_>>());
+    let word = if majors.len() == 1 { "major" } else { "majors" };
+    let summary = format!("{owner} is allowed {word} {numbers} and not {uvm}, which is nvidia-uvm's now");
     let mut found = about(facts, &MAJOR, place, summary);
-    found.devices = vec![finding::device((major, 0), None), finding::device((major, 1), None)];
-    found.programs = facts.decisions(place, (major, 0), Request::ReadWrite);
-    found.evidence.push(format!("/proc/devices: major {major} is {names}"));
-    found.evidence.push("the major that nvidia-uvm has now is denied".to_owned());
-    found.evidence.push(
-        "assumed: the rule for minors 0 and 1 was written for nvidia-uvm and nvidia-uvm-tools".to_owned(),
-    );
+    found.devices = majors.iter().map(|major| finding::device((*major, 0), None)).collect();
+    found.devices.push(finding::device((uvm, 0), Some("nvidia-uvm")));
+    found.programs = facts.decisions(place, (*majors.first()?, 0), Request::ReadWrite);
+    let drivers = majors.iter().map(|major| now(facts, *major)).collect();
+    found.evidence.extend(wording::clauses(drivers));
+    found.evidence.push(format!("c {uvm}:0 is denied"));
+    let assumed =
+        "assumed: a rule that allows minors 0 and 1 was written for nvidia-uvm and nvidia-uvm-tools";
+    found.evidence.push(assumed.to_owned());
     found.confidence = Confidence::Likely;
-    found.advice =
-        "start the tenant again, with names or CDI instead of numbers in its specification".to_owned();
+    found.advice = advice(&tenant.sets.owner.kind, uvm);
     Some(found)
+}
+
+/// What a major is in this boot.
+fn now(facts: &Facts<'_>, major: u32) -> String {
+    let names = gpu::driver_names(&facts.inspection.observation().gpu_facts, DeviceType::Char, major);
+    let whose =
+        if names.is_empty() { "no driver's".to_owned() } else { format!("that of {}", names.join(", ")) };
+    format!("/proc/devices: major {major} is {whose}")
+}
+
+/// How a tenant of this kind gets the number of this boot.
+fn advice(kind: &OwnerKind, uvm: u32) -> String {
+    match kind {
+        OwnerKind::Lxc => format!(
+            "write c {uvm}:* rwm for lxc.cgroup2.devices.allow into the container's configuration, in place of the old \
+             number, and start it again; LXC knows numbers only, and the next boot may need another one"
+        ),
+        OwnerKind::Unit => {
+            "write DeviceAllow=char-nvidia-uvm in place of the number, and start the unit again".to_owned()
+        }
+        _ => format!(
+            "start the tenant again, with names or CDI in place of numbers in its specification; the rule that it \
+             lacks is c {uvm}:* rwm"
+        ),
+    }
 }
 
 fn minor(facts: &mut Facts<'_>, tenant: &Tenant) -> Option<Finding> {

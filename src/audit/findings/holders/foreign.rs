@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::grants;
 use super::daemon;
 use super::evidence::{Reported, having, is_reported, listed, names, owners, process_name};
+use super::outside::uids_of;
 use super::pages::HELD_BY_FOREIGN;
 use crate::audit::access::TenantAccess;
 use crate::audit::facts::Facts;
@@ -123,6 +124,8 @@ fn report(
             tenant.sets.allowed.gpus.as_ref().is_some_and(|gpus| gpus.len() < facts.inspection.gpus().len());
         is_trusted || denied
     });
+    let is_same_user = is_same_user(facts, holders, having);
+    evidence.extend(is_same_user.then(|| "a process of that job has the same user".to_owned()));
     let cgroup = facts.cgroups().get(place)?;
     let verb = if holders.len() == 1 { "holds" } else { "hold" };
     Some(Finding {
@@ -138,15 +141,26 @@ fn report(
                 .to_owned(),
             "the configuration neither names it as a daemon nor shares the GPU (sharing.gpus)".to_owned(),
         ],
-        advice: "End it, or move what it does into a job; name it as a [[daemon]] in the configuration if it belongs \
-                 there."
-            .to_owned(),
+        advice: if is_same_user { START_INSIDE } else { END_IT }.to_owned(),
         ..finding::at(
             &HELD_BY_FOREIGN,
             cgroup,
             format!("{who} {verb} {name} of {} from outside of any job", names(facts, having)),
         )
     })
+}
+
+const START_INSIDE: &str = "Start it inside the job, whose user it has: outside of the job it keeps the GPU after the \
+                            job's end. End it if the job does not need it.";
+const END_IT: &str = "End it, or move what it does into a job; name it as a [[daemon]] in the configuration if it \
+                      belongs there.";
+
+/// Whether all holders are of a user who has processes in one of the jobs. Root is
+/// everywhere, and counts as no job's user.
+fn is_same_user(facts: &Facts<'_>, holders: &[Process], having: &[usize]) -> bool {
+    let users: BTreeSet<u32> = holders.iter().map(|process| process.uid).collect();
+    let mut tenants = having.iter().filter_map(|tenant| facts.tenants.get(*tenant));
+    !users.contains(&0) && tenants.any(|tenant| users.is_subset(&uids_of(facts, tenant)))
 }
 
 /// The holders, as evidence.

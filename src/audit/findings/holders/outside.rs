@@ -193,7 +193,7 @@ fn mismatch(facts: &mut Facts<'_>, place: usize, job: &str, processes: &[Process
     })
 }
 
-fn uids_of(facts: &Facts<'_>, tenant: &Tenant) -> BTreeSet<u32> {
+pub(super) fn uids_of(facts: &Facts<'_>, tenant: &Tenant) -> BTreeSet<u32> {
     let cgroups = tenant.cgroups.iter().filter_map(|place| facts.cgroups().get(*place));
     cgroups.flat_map(|cgroup| &cgroup.processes).map(|process| process.uid).collect()
 }
