@@ -71,7 +71,7 @@ static __always_inline int enter_call(void *ctx, struct thread *thread)
 	if (is_nested(thread, stack))
 		return 0;
 	thread->cookie = cookie;
-	if ((kind == LAUNCH || kind == LAUNCH_CONFIG) && !reads_stream(thread, id >> 32)) {
+	if ((kind == LAUNCH || kind == LAUNCH_CONFIG) && !reads_stream(thread, id >> 32, current_context(thread))) {
 		thread->stack = 0;
 		if (--thread->countdown) {
 			launch_here(thread, current_context(thread));

@@ -2,8 +2,9 @@
  *
  * Launches that are counted by context alone. The argument that names the stream lies on
  * the process's stack: reading it takes longer than all the rest of counting. So it is read
- * where streams are told apart, and while something of the process is captured, when the
- * stream says whether a kernel runs. All others are counted in the entry of their thread,
+ * where streams are told apart, while something of the process is captured, when the stream
+ * says whether a kernel runs, and of processes with several contexts, when it says in which
+ * one. All others are counted in the entry of their thread,
  * and added to the sums of the context's other streams when the thread goes on with another
  * context or ends. User space adds what the entries of living threads have.
  */
@@ -56,13 +57,15 @@ static __attribute__((noinline)) int flush_launches(struct thread *thread)
 	return 0;
 }
 
-/* Whether the stream of a launch is of interest. */
-static __always_inline int reads_stream(struct thread *thread, __u32 pid)
+/* Whether the stream of a launch is of interest. Of a thread that has no context the stream
+ * alone tells it; what a thread chose before it was counted is not known. */
+static __always_inline int reads_stream(struct thread *thread, __u32 pid, __u64 context)
 {
-	__u32 slot = pid & (CAPTURING - 1);
-	__u32 *now = bpf_map_lookup_elem(&capturing, &slot);
+	__u32 slot = pid & (REASONS - 1);
+	__u32 *now = bpf_map_lookup_elem(&reasons, &slot);
 
-	return thread->apart || !now || *(volatile __u32 *)now;
+	return thread->apart || !now || *(volatile __u32 *)now ||
+		(!context && thread->hip_device != UNKNOWN_DEVICE);
 }
 
 static __always_inline struct launches *launches_in(struct thread *thread, __u64 context)

@@ -12,10 +12,11 @@ static __always_inline void ended(__u32 pid, __u32 executed)
 {
 	__u64 *id = bpf_map_lookup_elem(&current, &pid);
 	struct activity_process *process = id ? bpf_map_lookup_elem(&processes, id) : 0;
-	__u32 *account, number;
+	__u32 *account, number, contexts;
 
 	if (process) {
-		change_capturing(*id, -process->held[CAPTURES]);
+		contexts = process->held[CONTEXTS];
+		change_reasons(*id, -process->held[CAPTURES] - (contexts ? contexts - 1 : 0));
 		process->executed = executed;
 		process->ended = bpf_ktime_get_ns();
 	}

@@ -51,9 +51,9 @@ struct capture { __u64 origin, number, kernels; };
 
 /* Settings: 0: one launch out of so many is timed. 2: whether launches are told apart by
  * stream. */
-/* Streams of living processes that are captured, by the pid's last bits. */
-#define CAPTURING 4096
-TABLE(capturing, BPF_MAP_TYPE_ARRAY, 0, CAPTURING, __u32, __u32);
+/* Reasons to read the streams of launches of living processes, by the pid's last bits. */
+#define REASONS 4096
+TABLE(reasons, BPF_MAP_TYPE_ARRAY, 0, REASONS, __u32, __u32);
 /* How often processes were moved to another cgroup: whoever was out of scope may be in it. */
 TABLE(moves, BPF_MAP_TYPE_ARRAY, 0, 1, __u32, __u64);
 /* When each attachment was made (CLOCK_BOOTTIME). */

@@ -39,11 +39,12 @@ static __always_inline int forgotten(__u64 process, __u32 table)
 	return 1;
 }
 
-/* So many streams more of a process are captured. Ids of processes end in the pid. */
-static __always_inline void change_capturing(__u64 process, __u32 by)
+/* There are so many reasons more to read the streams of a process's launches: streams that
+ * are captured, contexts beyond the first. Ids of processes end in the pid. */
+static __always_inline void change_reasons(__u64 process, __u32 by)
 {
-	__u32 slot = process & (CAPTURING - 1);
-	__u32 *now = bpf_map_lookup_elem(&capturing, &slot);
+	__u32 slot = process & (REASONS - 1);
+	__u32 *now = bpf_map_lookup_elem(&reasons, &slot);
 
 	if (now)
 		__sync_fetch_and_add(now, by);
@@ -55,8 +56,8 @@ static __attribute__((noinline)) int give_back(__u64 process, __u32 table)
 
 	if (!known)
 		return 0;
-	if (table == CAPTURES)
-		change_capturing(process, -1);
+	if (table == CAPTURES || table == CONTEXTS)
+		change_reasons(process, -1);
 	__sync_fetch_and_add(&known->held[table & (ROOMS - 1)], -1);
 	give_back_share(known->account, table);
 	return 0;
@@ -66,13 +67,14 @@ static __attribute__((noinline)) int give_back(__u64 process, __u32 table)
 static __attribute__((noinline)) int take_room(__u64 process, __u32 table, __u32 most)
 {
 	struct activity_process *known = bpf_map_lookup_elem(&processes, &process);
+	__u32 before;
 
 	if (!known)
 		return 0;
-	if (__sync_fetch_and_add(&known->held[table & (ROOMS - 1)], 1) < most &&
-	    take_share(known->account, table)) {
-		if (table == CAPTURES)
-			change_capturing(process, 1);
+	before = __sync_fetch_and_add(&known->held[table & (ROOMS - 1)], 1);
+	if (before < most && take_share(known->account, table)) {
+		if (table == CAPTURES || (table == CONTEXTS && before))
+			change_reasons(process, 1);
 		return 1;
 	}
 	__sync_fetch_and_add(&known->held[table & (ROOMS - 1)], -1);

@@ -16,7 +16,7 @@ use crate::render;
 use crate::sys::clock::boot_ns;
 
 /// How often the state file is looked at while a newer reading is awaited, and how much
-/// longer than an interval that lasts.
+/// longer than an interval that lasts where `--timeout` does not say it.
 const PAUSE: Duration = Duration::from_millis(50);
 const LATE: Duration = Duration::from_secs(2);
 /// The longest wait for a reading.
@@ -72,7 +72,7 @@ fn newest(invocation: &mut Invocation<'_>, path: &Path) -> Result<Observation, F
         let reading = kept.activity.as_deref();
         let is_new = reading.is_some_and(|reading| reading.sums.clock_ns >= asked);
         let every = reading.map_or(Duration::ZERO, |reading| Duration::from_millis(reading.every_ms));
-        let longest = (every + LATE).min(LONGEST).min(invocation.global.timeout.unwrap_or(LONGEST));
+        let longest = invocation.global.timeout.unwrap_or_else(|| (every + LATE).min(LONGEST));
         kept.errors.clear();
         kept.remarks.clear();
         if is_new {

@@ -4,6 +4,7 @@
 //! A launch is work that was handed to a GPU. How long the GPU worked on it is not
 //! known here.
 
+mod call_error;
 mod interception;
 mod totals;
 mod work;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::{CountTable, GpuEvidence, Owner, ProbeEngine};
 use crate::observation::{GpuApi, Uncovered};
 
+pub use call_error::CallError;
 pub use interception::{Intercepted, Interception, KernelWays};
 pub use totals::{GpuWork, OwnerWork};
 pub use work::{DurationClass, MemoryUse, Rates, Work};
@@ -201,25 +203,6 @@ pub struct CallNow {
     pub seconds: f64,
     /// Whether the thread waits for the GPU in it.
     pub waits: bool,
-}
-
-/// An error that calls of a process returned.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct CallError {
-    /// Whose code it is.
-    pub api: GpuApi,
-    /// The code.
-    pub code: u32,
-    /// Its name in the driver's header; null for a code that gpumap does not know.
-    pub name: Option<String>,
-    /// How often, since counting began.
-    pub count: u64,
-    /// How often in the interval.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub interval: Option<u64>,
-    /// Whether every further call of the process fails after it: the process has to
-    /// end before it can use the GPU again.
-    pub sticky: bool,
 }
 
 /// What a process did on one GPU.

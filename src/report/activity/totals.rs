@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{CallError, Work};
+use super::call_error::CallError;
+use super::work::Work;
 use crate::model::{CountTable, Owner};
 
 /// What an owner did, its processes that have ended included. The numbers never go down

@@ -36,7 +36,8 @@ impl Drop for Kept {
 /// What a state file tells of a job, and the exit code.
 fn summary(root: &str, state: &Path, job: &str) -> (Value, i32) {
     let state = state.to_str().unwrap();
-    let words = ["--gpu-root", GPUS, "--cgroup-root", root, "activity", "--job", job, "--summary"];
+    let roots = ["--gpu-root", GPUS, "--cgroup-root", root, "--timeout", "60s"];
+    let words = [&roots[..], &["activity", "--job", job, "--summary"]].concat();
     node::json(&[&words[..], &["--state", state]].concat())
 }
 
