@@ -41,9 +41,10 @@ static __always_inline __u64 stream_of(__u64 stream, __u64 cookie)
 	return stream == STREAM_LEGACY_NAMED ? STREAM_LEGACY : stream;
 }
 
-static __always_inline struct thread *current_thread(void)
+/* The entry of the current thread; `id` is what bpf_get_current_pid_tgid gives. */
+static __always_inline struct thread *thread_of(__u64 id)
 {
-	__u32 tid = bpf_get_current_pid_tgid();
+	__u32 tid = id;
 
 	return bpf_map_lookup_elem(&threads, &tid);
 }
@@ -56,11 +57,10 @@ static __always_inline int is_left_alone(struct thread *thread)
 }
 
 /* Whether the return of the call is to be seen. `thread` is not left alone. */
-static __always_inline int enter_call(void *ctx, struct thread *thread)
+static __always_inline int enter_call(void *ctx, struct thread *thread, __u64 id)
 {
-	__u64 id = bpf_get_current_pid_tgid();
 	__u64 cookie = bpf_get_attach_cookie(ctx), kind = COOKIE_KIND(cookie);
-	__u64 stack = stack_pointer(ctx);
+	__u64 stack = stack_pointer(ctx), context;
 	struct arguments arguments;
 
 	if (!thread || !thread->process) {
@@ -71,10 +71,11 @@ static __always_inline int enter_call(void *ctx, struct thread *thread)
 	if (is_nested(thread, stack))
 		return 0;
 	thread->cookie = cookie;
-	if ((kind == LAUNCH || kind == LAUNCH_CONFIG) && !reads_stream(thread, id >> 32, current_context(thread))) {
+	context = current_context(thread);
+	if ((kind == LAUNCH || kind == LAUNCH_CONFIG) && !reads_stream(thread, id >> 32, context)) {
 		thread->stack = 0;
 		if (--thread->countdown) {
-			launch_here(thread, current_context(thread));
+			launch_here(thread, context);
 			return 0;
 		}
 		thread->countdown = thread->every;
