@@ -78,7 +78,7 @@ fn nothing_missing() {
 #[test]
 fn one_lack_each() {
     type Change = fn(&mut Observation, &mut Setup);
-    let cases: [(&str, Change); 24] = [
+    let cases: [(&str, Change); 25] = [
         ("rights.capabilities", |_, setup| setup.rights.capabilities = Answer::Known(Vec::new())),
         ("rights.namespaces", |_, setup| setup.rights.foreign_namespaces = vec!["user".to_owned()]),
         ("kernel.queries", |_, setup| setup.queries = no()),
