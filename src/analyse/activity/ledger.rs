@@ -23,6 +23,8 @@ pub(super) struct Ledger {
 /// What is kept of one owner.
 #[derive(Debug, Default)]
 struct Account {
+    /// Whether a process of it was added.
+    is_known: bool,
     /// The sums of processes that have ended; peaks and times of all.
     past: OwnerTotals,
     /// With those that were there at the last reading.
@@ -36,7 +38,10 @@ impl Ledger {
     pub(super) fn resume(&mut self, totals: Vec<OwnerTotals>) {
         for totals in totals {
             let past = OwnerTotals { partial: true, alive: 0, ..totals };
-            self.owners.insert(past.owner.clone(), Account { now: past.clone(), past, ..Account::default() });
+            self.owners.insert(
+                past.owner.clone(),
+                Account { is_known: true, now: past.clone(), past, ..Account::default() },
+            );
         }
     }
 
@@ -63,7 +68,7 @@ impl Ledger {
     ) {
         let owner = known.owner.as_ref().map(super::owners::whole);
         let account = self.owners.entry(owner.clone()).or_default();
-        if account.past.processes == 0 && account.now.processes == 0 {
+        if !std::mem::replace(&mut account.is_known, true) {
             let since_ns = counted.since_ns;
             account.past = OwnerTotals {
                 owner,
