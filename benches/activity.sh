@@ -1,6 +1,7 @@
 #!/bin/bash
 # What counting launches costs, all in one run and by turns: nobody, an empty probe behind
-# the cmp, `gpumap activity` with one launch of 64 timed and with all, an event for each
+# the cmp, one with a return, `gpumap activity` with one launch of 64 timed, with streams and
+# with all timed, launches outside of the cgroup that it counts, near and deep, an event for each
 # launch as Datadog's agent sends it (its size, attached at the entry), and bpftrace. Then
 # the readers' processor time at 100,000 launches a second, the start, and the memory.
 #
@@ -18,6 +19,7 @@ held=
 end() {
 	[ -z "$held" ] || { kill "$held"; wait "$held" 2>/dev/null || true; }
 	rm -rf "$pins"
+	find "$top" -mindepth 1 -depth -type d -exec rmdir {} + 2>/dev/null || true
 	finish
 }
 trap end EXIT
@@ -34,26 +36,39 @@ bpftool prog loadall "$work/peer.o" "$pins/programs" pinmaps "$pins/maps" 2>/dev
 entry=0x$(nm -D "$library" | awk '$3 == "cuLaunchKernel" { print $1 }')
 behind=$(printf '0x%x' $((entry + 10)))
 
-inside() { (echo 0 >"$top/cgroup.procs" && exec "$@"); }
+inside() { (echo 0 >"$top/counted/cgroup.procs" && exec "$@"); }
+deep=$top/beside/a/b/c/d/e/f
+mkdir -p "$top/counted" "$deep"
+# Where a way's launches are made.
+place_of() {
+	case $1 in
+	outside) echo "$top/beside" ;;
+	outside_deep) echo "$deep" ;;
+	*) echo "$top/counted" ;;
+	esac
+}
 # The library is in use when gpumap begins.
 mkfifo "$work/fifo"
 inside "$work/client" stop <>"$work/fifo" >/dev/null &
 held=$!
 sleep 0.3
 
+counts() { watch '"complete":true' "$gpumap" activity --json --cgroup "$top/counted" --every "$@"; }
 # A reader of each kind, once it counts: $watcher.
 begin_as() {
 	case $1 in
 	bare) ;;
-	empty) watch ready "$work/peer" "$pins/programs/empty" "$library" "$behind" ;;
-	sampled) watch '"complete":true' "$gpumap" activity --json --cgroup "$top" --every "${2:-1s}" ;;
-	timed) watch '"complete":true' "$gpumap" activity --json --cgroup "$top" --every "${2:-1s}" --time-one-in 1 ;;
+	empty) watch ready "$work/peer" session:1 "$library" "$behind" ;;
+	empty_return) watch ready "$work/peer" session:0 "$library" "$behind" ;;
+	sampled | outside | outside_deep) counts "${2:-1s}" ;;
+	streams) counts "${2:-1s}" -v ;;
+	timed) counts "${2:-1s}" --time-one-in 1 ;;
 	event) watch ready "$work/peer" "$pins/programs/send" "$library" "$entry" "$pins/maps/ring" ;;
 	event_behind) watch ready "$work/peer" "$pins/programs/send" "$library" "$behind" "$pins/maps/ring" ;;
 	bpftrace) watch Attaching bpftrace -e "uprobe:$library:cuLaunchKernel { @[pid, arg5] = count(); }"; sleep 1 ;;
 	esac
 }
-ways=(bare empty sampled timed event_behind event)
+ways=(bare empty empty_return sampled streams timed outside outside_deep event_behind event)
 ! command -v bpftrace >/dev/null || ways+=(bpftrace)
 
 for threads in 1 2; do
@@ -63,14 +78,14 @@ for threads in 1 2; do
 			# Rounds of 1,000 launches; at the entry each takes twenty times as long.
 			many=100
 			case $way in event | bpftrace) many=15 ;; esac
-			inside "$work/launch" "$threads" "$many" >>"$work/$way.$threads.log"
+			(echo 0 >"$(place_of "$way")/cgroup.procs" && exec "$work/launch" "$threads" "$many") >>"$work/$way.$threads.log"
 			rest
 		done
 	done
-	base=$(median "empty.$threads")
+	base=$(median "empty.$threads") with_return=$(median "empty_return.$threads")
 	for way in "${ways[@]}"; do
-		awk -v way="$way" -v threads="$threads" -v ns="$(median "$way.$threads")" -v base="$base" \
-			'BEGIN { printf "%d thread(s), %-13s %7d ns a launch, %6.2f of the empty probe\n", threads, way, ns, ns / base }'
+		awk -v way="$way" -v threads="$threads" -v ns="$(median "$way.$threads")" -v base="$base" -v both="$with_return" \
+			'BEGIN { printf "%d thread(s), %-13s %7d ns a launch, %6.2f of the empty probe, %6.2f of one with return\n", threads, way, ns, ns / base, ns / both }'
 	done
 done
 
@@ -91,7 +106,7 @@ bpftool map dump pinned "$pins/maps/lost" | head -n 4
 
 for ((round = 0; round < 2 * rounds + 1; round++)); do
 	from=$(date +%s%N)
-	"$gpumap" activity --json --once --every 1ms --cgroup "$top" >/dev/null
+	"$gpumap" activity --json --once --every 1ms --cgroup "$top/counted" >/dev/null
 	echo $((($(date +%s%N) - from) / 1000)) >>"$work/start.log"
 done
 echo "a whole activity --once with a library in use: best $(best start) us, median $(median start) us"

@@ -4,6 +4,9 @@
  * loadall) to an offset of a file, as a uprobe of perf_event_open(2), in all processes.
  * Reads a pinned ring as its records come. Says "ready", and at SIGTERM how many records
  * it read and the processor time that it took, in seconds.
+ *
+ * With session:1 for PROGRAM: a session (Linux 6.13) that does nothing at the entry; with
+ * session:0 one that does nothing at entry and return.
  */
 #include <fcntl.h>
 #include <linux/bpf.h>
@@ -45,6 +48,48 @@ static int uprobe_type(void)
 	return type;
 }
 
+/* BPF_TRACE_UPROBE_SESSION, and the part of union bpf_attr that attaches one. */
+#define SESSION 57
+struct session {
+	uint32_t program, target, type, flags;
+	uint64_t file, offsets, counters, cookies;
+	uint32_t count, probe_flags, pid, pad;
+};
+
+static int session(int returns, const char *file, uint64_t offset)
+{
+	struct bpf_insn code[] = {
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = 0, .imm = returns },
+		{ .code = BPF_JMP | BPF_EXIT },
+	};
+	struct session link;
+	union bpf_attr attributes;
+
+	memset(&attributes, 0, sizeof(attributes));
+	attributes.prog_type = BPF_PROG_TYPE_KPROBE;
+	attributes.expected_attach_type = SESSION;
+	attributes.insn_cnt = 2;
+	attributes.insns = (uintptr_t)code;
+	attributes.license = (uintptr_t)"GPL";
+	memset(&link, 0, sizeof(link));
+	link.program = syscall(SYS_bpf, BPF_PROG_LOAD, &attributes, sizeof(attributes));
+	link.type = SESSION;
+	link.file = (uintptr_t)file;
+	link.offsets = (uintptr_t)&offset;
+	link.count = 1;
+	return (int)link.program < 0 ? -1 : syscall(SYS_bpf, BPF_LINK_CREATE, &link, sizeof(link));
+}
+
+static int wait_for_end(void)
+{
+	signal(SIGTERM, end);
+	puts("ready");
+	fflush(stdout);
+	while (!over)
+		poll(NULL, 0, 500);
+	return 0;
+}
+
 static long read_ring(char *consumer, char *producer)
 {
 	uint64_t *tail = (uint64_t *)consumer, *head = (uint64_t *)producer;
@@ -77,6 +122,12 @@ int main(int count, char **words)
 
 	if (count < 4)
 		return 2;
+	if (!strncmp(words[1], "session:", 8)) {
+		if (session(atoi(words[1] + 8), words[2], strtoull(words[3], NULL, 0)) >= 0)
+			return wait_for_end();
+		perror("activity_peer");
+		return 1;
+	}
 	program = pinned(words[1]);
 	memset(&attributes, 0, sizeof(attributes));
 	attributes.size = sizeof(attributes);

@@ -42,8 +42,10 @@ one, probe = found[0], activity.get("probe_seconds")
 busy = [f for a in lines for p in a["processes"] for f in p.get("interception", {}).get("functions", [])
         if f["function"].startswith("cuLaunchKernel") and (f.get("measured_seconds") or 0) and f["reached"] > 1000]
 mean = busy[0]["measured_seconds"]
+own = busy[0]["library_seconds"]
+own = f"{own * 1e9:.0f} ns" if own else f"at most {busy[0]['library_at_most_seconds'] * 1e9:.0f} ns, not measurable"
 print(f"takes {sys.argv[2]} ns: measured {mean * 1e9:.0f} ns, probe {probe * 1e9:.0f} ns, "
-      f"library {busy[0]['library_seconds'] * 1e9:.0f} ns; "
+      f"library {own}; "
       + ", ".join(f"<{c['below_seconds'] * 1e9:.0f}: {c['calls']}" for c in busy[0]["durations"] if c["below_seconds"]))
 END
 done

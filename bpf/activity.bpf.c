@@ -11,13 +11,17 @@
 
 SEC("uprobe/call") int enter_any(void *ctx)
 {
-	enter_call(ctx);
+	__u64 id = bpf_get_current_pid_tgid();
+	struct thread *thread = thread_of(id);
+
+	if (!is_left_alone(thread))
+		enter_call(ctx, thread, id);
 	return 0;
 }
 
 SEC("uretprobe/call") int leave_any(void *ctx)
 {
-	return leave_call(ctx);
+	return leave_call(ctx, thread_of(bpf_get_current_pid_tgid()));
 }
 
 SEC("license") char LICENSE[] = "Dual MIT/GPL";

@@ -74,11 +74,14 @@ enum direction { TO_DEVICE, FROM_DEVICE, ON_DEVICE, UNKNOWN_DIRECTION, DIRECTION
 enum memory { DEVICE_MEMORY, MANAGED_MEMORY, HOST_MEMORY, PHYSICAL_MEMORY };
 
 /* Handles of streams that are no addresses. STREAM_OTHERS is of this file: the
- * streams of a process beyond the first MOST_STREAMS. */
+ * streams of a process beyond the first MOST_STREAMS, and launches whose streams are not
+ * told apart. */
 #define STREAM_LEGACY 0
 #define STREAM_LEGACY_NAMED 1
 #define STREAM_PER_THREAD 2
 #define STREAM_OTHERS 3
+/* Of a call under way: a launch whose stream is not read. */
+#define STREAM_UNREAD 4
 
 /* HIP has no contexts: this bit and the ordinal, counted from 1; 0 is a device
  * that is not known. */
@@ -186,22 +189,34 @@ struct activity_device {
 /* An allocation. */
 struct block { __u64 size, context, lives; __u32 memory, pad; };
 
-/* A thread: its contexts, and the call that it is in. */
+/* Launches of a thread that are in the sums of no stream yet: in one context. `tick` is
+ * jiffies when `last` was brought up to date. */
+struct launches {
+	__u64 context, count, first, last, tick;
+	__u64 durations[DURATIONS];
+};
+
+/* A thread: its contexts, and the call that it is in. One of a process that is not followed
+ * has no process: `launches.tick` says when that was looked up, and `launches.count` how many
+ * processes had been moved then. */
 #define STACK 8
 struct thread {
 	__u64 process;
 	__u64 contexts[STACK];
 	__u32 account;        /* its process's */
 	__u32 depth;          /* may be more than are kept */
-	__u32 hip_device, pad;
+	__u32 hip_device;
+	__u32 apart;          /* whether launches are told apart by stream */
 	__u32 every, countdown;
 	__u64 stack;          /* 0: in no call */
 	__u64 cookie, entered, stream, size, pointer, extra;
 	struct block taken;
+	__u64 flushes;        /* odd while `launches` are added to the sums of streams */
+	struct launches launches;
 };
 
 /* Of processes in scope. */
-enum life { LIFE_EXEC = 1, LIFE_EXIT = 2, LIFE_FORK = 3 };
+enum life { LIFE_EXEC = 1, LIFE_EXIT = 2, LIFE_FORK = 3, LIFE_CALL = 4 /* its first one */ };
 struct activity_life {
 	__u64 start, at;      /* CLOCK_BOOTTIME */
 	__u64 cgroup;         /* cgroup2 id */
@@ -209,7 +224,7 @@ struct activity_life {
 };
 
 _Static_assert(sizeof(struct activity_process) == 144, "as in src/activity/layout.rs");
-_Static_assert(sizeof(struct thread) == 184, "as in src/activity/layout.rs");
+_Static_assert(sizeof(struct thread) == 360, "as in src/activity/layout.rs");
 _Static_assert(sizeof(struct activity_account) == 192, "as in src/activity/layout.rs");
 _Static_assert(sizeof(struct activity_returned) == 64, "as in src/activity/layout.rs");
 _Static_assert(sizeof(struct activity_context) == 120, "as in src/activity/layout.rs");

@@ -41,24 +41,50 @@ static __always_inline __u64 stream_of(__u64 stream, __u64 cookie)
 	return stream == STREAM_LEGACY_NAMED ? STREAM_LEGACY : stream;
 }
 
-/* Whether the return of the call is to be seen. */
-static __always_inline int enter_call(void *ctx)
+/* The entry of the current thread; `id` is what bpf_get_current_pid_tgid gives. */
+static __always_inline struct thread *thread_of(__u64 id)
 {
-	__u32 tid = bpf_get_current_pid_tgid();
+	__u32 tid = id;
+
+	return bpf_map_lookup_elem(&threads, &tid);
+}
+
+/* Whether a thread was looked up in this tick of the kernel's clock and is not followed. */
+static __always_inline int is_left_alone(struct thread *thread)
+{
+	return thread && !thread->process && thread->launches.tick == bpf_jiffies64() &&
+		thread->launches.count == number_of_moves();
+}
+
+/* Whether the return of the call is to be seen. `thread` is not left alone. */
+static __always_inline int enter_call(void *ctx, struct thread *thread, __u64 id)
+{
 	__u64 cookie = bpf_get_attach_cookie(ctx), kind = COOKIE_KIND(cookie);
-	struct thread *thread = bpf_map_lookup_elem(&threads, &tid);
-	__u64 stack = stack_pointer(ctx);
+	__u64 stack = stack_pointer(ctx), context;
 	struct arguments arguments;
 
-	if (!thread) {
-		thread = new_thread(tid, cookie);
+	if (!thread || !thread->process) {
+		thread = new_thread(id, cookie, thread);
 		if (!thread)
 			return 0;
 	}
 	if (is_nested(thread, stack))
 		return 0;
-	read_arguments(&arguments, ctx);
 	thread->cookie = cookie;
+	context = current_context(thread);
+	if ((kind == LAUNCH || kind == LAUNCH_CONFIG) && !reads_stream(thread, id >> 32, context)) {
+		thread->stack = 0;
+		if (--thread->countdown) {
+			launch_here(thread, context);
+			return 0;
+		}
+		thread->countdown = thread->every;
+		thread->stream = STREAM_UNREAD;
+		thread->entered = bpf_ktime_get_ns();
+		*(volatile __u64 *)&thread->stack = stack;
+		return 1;
+	}
+	read_arguments(&arguments, ctx);
 	thread->stream = argument_of(&arguments, COOKIE_STREAM(cookie));
 	if (kind == LAUNCH_CONFIG)
 		thread->stream = read_user(arguments.registers[0] + 32);
@@ -119,7 +145,7 @@ static __always_inline void leave_stream(struct thread *thread, __u32 kind, int 
 		key = recorded->at;
 	}
 	/* A handle that the driver refuses is perhaps none. */
-	sums = result && result != NOT_READY ? bpf_map_lookup_elem(&streams, &key) :
+	sums = result && result != NOT_READY && key.stream != STREAM_OTHERS ? bpf_map_lookup_elem(&streams, &key) :
 		stream_sums(thread, &key);
 	if (!sums)
 		return;
@@ -180,10 +206,8 @@ static __always_inline void leave_context(struct thread *thread, __u32 kind)
 	}
 }
 
-static __always_inline int leave_call(void *ctx)
+static __always_inline int leave_call(void *ctx, struct thread *thread)
 {
-	__u32 tid = bpf_get_current_pid_tgid();
-	struct thread *thread = bpf_map_lookup_elem(&threads, &tid);
 	__u64 now, stack = stack_pointer(ctx);
 	__u32 kind;
 	int result;
@@ -195,6 +219,13 @@ static __always_inline int leave_call(void *ctx)
 	kind = COOKIE_KIND(thread->cookie);
 	result = returned(ctx);
 	thread->stack = 0;
+	if (thread->stream == STREAM_UNREAD && (kind == LAUNCH || kind == LAUNCH_CONFIG)) {
+		if (!result) {
+			launched_here(thread, current_context(thread), now);
+			return 0;
+		}
+		thread->stream = STREAM_OTHERS;
+	}
 	if (result && result != NOT_READY)
 		count_error(thread, result);
 	/* After a launch that fails each is looked at, until one succeeds. */

@@ -8,31 +8,15 @@
 
 #include "activity_calls.h"
 
-static __always_inline void tell(struct task_struct *task, __u32 kind, __u32 parent)
-{
-	struct activity_life *life = bpf_ringbuf_reserve(&lives, sizeof(*life), 0);
-
-	if (!life) {
-		lose_of(known_account(account_of(task)), RECORDS);
-		return;
-	}
-	life->start = start_of(task);
-	life->at = bpf_ktime_get_boot_ns();
-	life->cgroup = cgroup_of(task);
-	life->kind = kind;
-	life->pid = read_field(task, tgid);
-	life->parent = parent;
-	life->account = account_of(task);
-	bpf_ringbuf_submit(life, 0);
-}
-
 static __always_inline void ended(__u32 pid, __u32 executed)
 {
 	__u64 *id = bpf_map_lookup_elem(&current, &pid);
 	struct activity_process *process = id ? bpf_map_lookup_elem(&processes, id) : 0;
-	__u32 *account, number;
+	__u32 *account, number, contexts;
 
 	if (process) {
+		contexts = process->held[CONTEXTS];
+		change_reasons(*id, -process->held[CAPTURES] - (contexts ? contexts - 1 : 0));
 		process->executed = executed;
 		process->ended = bpf_ktime_get_ns();
 	}
@@ -85,5 +69,16 @@ SEC("raw_tp/sched_process_exit") int on_exit(struct bpf_raw_tracepoint_args *ctx
 	ended(pid, 0);
 	if (in_scope())
 		tell(task, LIFE_EXIT, 0);
+	return 0;
+}
+
+/* trace_cgroup_attach_task(cgroup, path, leader, threadgroup). */
+SEC("raw_tp/cgroup_attach_task") int on_move(struct bpf_raw_tracepoint_args *ctx)
+{
+	__u32 zero = 0;
+	__u64 *number = bpf_map_lookup_elem(&moves, &zero);
+
+	if (number)
+		add(number, 1);
 	return 0;
 }

@@ -5,33 +5,8 @@
  */
 #pragma once
 
-#include "scope.h"
-#include "task.h"
+#include "helpers.h"
 #include "activity.h"
-
-#define TABLE(name, kind, flags, most, key_type, value_type) \
-	struct {                                             \
-		__uint(type, kind);                          \
-		__uint(map_flags, flags);                    \
-		__uint(max_entries, most);                   \
-		__type(key, key_type);                       \
-		__type(value, value_type);                   \
-	} name SEC(".maps")
-
-/* Something by its address or handle. */
-struct object_key { __u64 process, address; };
-/* Where an event was recorded last, and by which capture. */
-struct recorded { struct activity_stream_key at; __u64 origin, capture; };
-/* A stream that is captured; `origin` is where the capture began. */
-struct capture { __u64 origin, number, kernels; };
-
-/* 0: one launch out of so many is timed. 1: all rooms are 2^N times smaller, for tests. */
-TABLE(settings, BPF_MAP_TYPE_ARRAY, 0, 2, __u32, __u64);
-/* When each attachment was made (CLOCK_BOOTTIME). */
-TABLE(attached, BPF_MAP_TYPE_ARRAY, 0, LINKS, __u32, __u64);
-/* Zeros: what entries begin with. */
-struct zeros { __u64 words[64]; };
-TABLE(nothing, BPF_MAP_TYPE_ARRAY, 0, 1, __u32, struct zeros);
 
 /* How many entries each table has at most. */
 #define ROOM_PROCESSES 16384
@@ -46,15 +21,57 @@ TABLE(nothing, BPF_MAP_TYPE_ARRAY, 0, 1, __u32, struct zeros);
 #define ROOM_CAPTURES 16384
 #define ROOM_OUTSIDE 16384
 
-/* Accounts stay: none of them is ever taken out. */
-#define MOST_ACCOUNTS 16384
-TABLE(accounts, BPF_MAP_TYPE_HASH, BPF_F_NO_PREALLOC, MOST_ACCOUNTS, __u32, struct activity_account);
-TABLE(returned_room, BPF_MAP_TYPE_HASH, BPF_F_NO_PREALLOC, MOST_ACCOUNTS, __u32, struct activity_returned);
+static __always_inline __u32 room_of(__u32 table)
+{
+	switch (table) {
+	case PROCESSES: return ROOM_PROCESSES;
+	case THREADS: return ROOM_THREADS;
+	case CONTEXTS: return ROOM_CONTEXTS;
+	case STREAMS: return ROOM_STREAMS;
+	case BLOCKS: return ROOM_BLOCKS;
+	case EVENTS: return ROOM_EVENTS;
+	case GRAPHS: return ROOM_GRAPHS;
+	case ERRORS: return ROOM_ERRORS;
+	case DEVICES: return ROOM_DEVICES;
+	case CAPTURES: return ROOM_CAPTURES;
+	case OUTSIDE: return ROOM_OUTSIDE;
+	}
+	return 0;
+}
+#define ROOM_OF room_of
+
+#include "shares.h"
+
+/* Something by its address or handle. */
+struct object_key { __u64 process, address; };
+/* Where an event was recorded last, and by which capture. */
+struct recorded { struct activity_stream_key at; __u64 origin, capture; };
+/* A stream that is captured; `origin` is where the capture began. */
+struct capture { __u64 origin, number, kernels; };
+
+/* Settings: 0: one launch out of so many is timed. 2: whether launches are told apart by
+ * stream. */
+/* Reasons to read the streams of launches of living processes, by the pid's last bits. */
+#define REASONS 4096
+TABLE(reasons, BPF_MAP_TYPE_ARRAY, 0, REASONS, __u32, __u32);
+/* How often processes were moved to another cgroup: whoever was out of scope may be in it. */
+TABLE(moves, BPF_MAP_TYPE_ARRAY, 0, 1, __u32, __u64);
+/* When each attachment was made (CLOCK_BOOTTIME). */
+TABLE(attached, BPF_MAP_TYPE_ARRAY, 0, LINKS, __u32, __u64);
 
 /* The id of a process by its pid: no more than there are processes. */
 TABLE(current, BPF_MAP_TYPE_HASH, BPF_F_NO_PREALLOC, ROOM_PROCESSES, __u32, __u64);
 /* Processes that called a driver while they were out of scope: their accounts. */
 TABLE(outside, BPF_MAP_TYPE_HASH, BPF_F_NO_PREALLOC, ROOM_OUTSIDE, __u32, __u32);
+
+static __always_inline __u64 number_of_moves(void)
+{
+	__u32 zero = 0;
+	__u64 *number = bpf_map_lookup_elem(&moves, &zero);
+
+	return number ? *(volatile __u64 *)number : 0;
+}
+
 TABLE(processes, BPF_MAP_TYPE_HASH, BPF_F_NO_PREALLOC, ROOM_PROCESSES, __u64, struct activity_process);
 TABLE(threads, BPF_MAP_TYPE_HASH, BPF_F_NO_PREALLOC, ROOM_THREADS, __u32, struct thread);
 TABLE(contexts, BPF_MAP_TYPE_HASH, BPF_F_NO_PREALLOC, ROOM_CONTEXTS, struct activity_context_key,
@@ -73,16 +90,3 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 18);
 } lives SEC(".maps");
-
-static __always_inline void add(__u64 *sum, __u64 value)
-{
-	__sync_fetch_and_add(sum, value);
-}
-
-/* Zeros for a new entry. */
-static __always_inline void *zeros(void)
-{
-	__u32 zero = 0;
-
-	return bpf_map_lookup_elem(&nothing, &zero);
-}

@@ -1,62 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * The room that each account has in the tables, and what found none.
- *
- * One user must not be able to make the counts of others vanish. Three quarters of a table
- * are for everybody, first come, first served, and nobody gets more than half of it. The
- * last quarter is for accounts that have less than their share. So an account that stays
- * within its share is refused only if SHARES others use up theirs at the same time.
- *
- * What is refused is counted for its account, and the process is marked: its numbers are
+ * The room that processes have in the tables, and what found none: their accounts have
+ * shares (shares.h). A process of which something was refused is marked: its numbers are
  * the least that it did.
  */
 #pragma once
 
 #include "activity_maps.h"
-
-#define SHARES 16
-#define SHARE(room) ((room) / 4 / SHARES)
-#define COMMON(room) ((room) / 4 * 3)
-#define LARGEST(room) ((room) / 2)
-
-static __always_inline __u32 room_of(__u32 table)
-{
-	switch (table) {
-	case PROCESSES: return ROOM_PROCESSES;
-	case THREADS: return ROOM_THREADS;
-	case CONTEXTS: return ROOM_CONTEXTS;
-	case STREAMS: return ROOM_STREAMS;
-	case BLOCKS: return ROOM_BLOCKS;
-	case EVENTS: return ROOM_EVENTS;
-	case GRAPHS: return ROOM_GRAPHS;
-	case ERRORS: return ROOM_ERRORS;
-	case DEVICES: return ROOM_DEVICES;
-	case CAPTURES: return ROOM_CAPTURES;
-	case OUTSIDE: return ROOM_OUTSIDE;
-	}
-	return 0;
-}
-
-/* The account, or that of the others where there is no room for one more. */
-static __always_inline __u32 known_account(__u32 account)
-{
-	void *none;
-
-	if (bpf_map_lookup_elem(&accounts, &account))
-		return account;
-	none = zeros();
-	if (none)
-		bpf_map_update_elem(&accounts, &account, none, BPF_NOEXIST);
-	return bpf_map_lookup_elem(&accounts, &account) ? account : OTHERS;
-}
-
-static __always_inline void lose_of(__u32 account, __u32 table)
-{
-	struct activity_account *own = bpf_map_lookup_elem(&accounts, &account);
-
-	if (own)
-		add(&own->lost[table & (ROOMS - 1)], 1);
-}
 
 /* Something of a process found no room. */
 static __always_inline void lose(__u64 process, __u32 table)
@@ -89,39 +39,15 @@ static __always_inline int forgotten(__u64 process, __u32 table)
 	return 1;
 }
 
-/* One entry more or less of an account; how many of the account and of all there were
- * before. */
-static __always_inline __u32 change_held(__u32 account, __u32 table, __u32 by)
+/* There are so many reasons more to read the streams of a process's launches: streams that
+ * are captured, contexts beyond the first. Ids of processes end in the pid. */
+static __always_inline void change_reasons(__u64 process, __u32 by)
 {
-	struct activity_account *own = bpf_map_lookup_elem(&accounts, &account);
-	struct activity_returned *back = bpf_map_lookup_elem(&returned_room, &account);
-	__u32 held;
+	__u32 slot = process & (REASONS - 1);
+	__u32 *now = bpf_map_lookup_elem(&reasons, &slot);
 
-	/* Of an account that is not known there is no room. */
-	if (!own)
-		return 0x7fffffff;
-	held = __sync_fetch_and_add(&own->held[table & (ROOMS - 1)], by);
-	return back ? held - back->entries[table & (ROOMS - 1)] : held;
-}
-
-static __always_inline void give_back_share(__u32 account, __u32 table)
-{
-	change_held(account, table, -1);
-	change_held(EVERYBODY, table, -1);
-}
-
-/* Takes room for one entry of an account, if it may have more. */
-static __attribute__((noinline)) int take_share(__u32 account, __u32 table)
-{
-	__u32 one = 1;
-	__u64 *smaller = bpf_map_lookup_elem(&settings, &one);
-	__u32 room = room_of(table) >> (smaller ? *smaller & 15 : 0);
-	__u32 own = change_held(account, table, 1), all = change_held(EVERYBODY, table, 1);
-
-	if (own < SHARE(room) || (own < LARGEST(room) && all < COMMON(room)))
-		return 1;
-	give_back_share(account, table);
-	return 0;
+	if (now)
+		__sync_fetch_and_add(now, by);
 }
 
 static __attribute__((noinline)) int give_back(__u64 process, __u32 table)
@@ -130,6 +56,8 @@ static __attribute__((noinline)) int give_back(__u64 process, __u32 table)
 
 	if (!known)
 		return 0;
+	if (table == CAPTURES || table == CONTEXTS)
+		change_reasons(process, -1);
 	__sync_fetch_and_add(&known->held[table & (ROOMS - 1)], -1);
 	give_back_share(known->account, table);
 	return 0;
@@ -139,12 +67,16 @@ static __attribute__((noinline)) int give_back(__u64 process, __u32 table)
 static __attribute__((noinline)) int take_room(__u64 process, __u32 table, __u32 most)
 {
 	struct activity_process *known = bpf_map_lookup_elem(&processes, &process);
+	__u32 before;
 
 	if (!known)
 		return 0;
-	if (__sync_fetch_and_add(&known->held[table & (ROOMS - 1)], 1) < most &&
-	    take_share(known->account, table))
+	before = __sync_fetch_and_add(&known->held[table & (ROOMS - 1)], 1);
+	if (before < most && take_share(known->account, table)) {
+		if (table == CAPTURES || (table == CONTEXTS && before))
+			change_reasons(process, 1);
 		return 1;
+	}
 	__sync_fetch_and_add(&known->held[table & (ROOMS - 1)], -1);
 	return 0;
 }

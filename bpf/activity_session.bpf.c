@@ -8,9 +8,16 @@
 /* At entry, 1 wants no return. */
 SEC("uprobe/session") int session_call(void *ctx)
 {
-	if (bpf_get_func_ip(ctx) == instruction(ctx))
-		return !enter_call(ctx);
-	return leave_call(ctx);
+	__u64 id = bpf_get_current_pid_tgid();
+	struct thread *thread = thread_of(id);
+
+	/* It wanted no return. */
+	if (is_left_alone(thread))
+		return 1;
+	/* A thread that is in no call cannot return from one: the helper costs time. */
+	if ((thread && thread->process && !thread->stack) || bpf_get_func_ip(ctx) == instruction(ctx))
+		return !enter_call(ctx, thread, id);
+	return leave_call(ctx, thread);
 }
 
 SEC("license") char LICENSE[] = "Dual MIT/GPL";

@@ -55,21 +55,6 @@ static __always_inline void seen(struct activity_stream *sums, __u64 now)
 		sums->first = now;
 }
 
-/* The class of a duration. */
-static __always_inline __u32 class_of(__u64 duration)
-{
-	__u64 value = duration >> FIRST_DURATION_BITS;
-	__u32 class = 0;
-
-	if (value >> (DURATIONS - 2))
-		return DURATIONS - 1;
-	if (value >> 8) { class += 8; value >>= 8; }
-	if (value >> 4) { class += 4; value >>= 4; }
-	if (value >> 2) { class += 2; value >>= 2; }
-	if (value >> 1) { class += 1; value >>= 1; }
-	return (class + (__u32)value) & (DURATIONS - 1);
-}
-
 /* A capture's stream. The default streams of threads are a stream each. */
 static __always_inline struct object_key capture_key(struct thread *thread, __u64 stream)
 {

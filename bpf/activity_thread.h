@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "activity_room.h"
+#include "activity_launches.h"
 
 /* Ids of processes: the pid (the kernel has at most 2^22) and when it was first
  * seen, in units of 65 microseconds. No process executes two programs in that
@@ -19,6 +19,25 @@ static __always_inline int was_outside(__u32 pid, __u32 account)
 	struct activity_account *own = bpf_map_lookup_elem(&accounts, &account);
 
 	return bpf_map_lookup_elem(&outside, &pid) || (own && own->lost[OUTSIDE]);
+}
+
+/* What a process does, for user space. Sums do not depend on it. */
+static __always_inline void tell(struct task_struct *task, __u32 kind, __u32 parent)
+{
+	struct activity_life *life = bpf_ringbuf_reserve(&lives, sizeof(*life), 0);
+
+	if (!life) {
+		lose_of(known_account(account_of(task)), RECORDS);
+		return;
+	}
+	life->start = start_of(task);
+	life->at = bpf_ktime_get_boot_ns();
+	life->cgroup = cgroup_of(task);
+	life->kind = kind;
+	life->pid = read_field(task, tgid);
+	life->parent = parent;
+	life->account = account_of(task);
+	bpf_ringbuf_submit(life, 0);
 }
 
 static __always_inline void describe_process(struct activity_process *process, __u32 pid,
@@ -57,8 +76,10 @@ static __always_inline __u64 new_process(__u32 pid, __u64 cookie)
 	/* Another thread may have been faster, in the same unit of time or in another one. */
 	if (!process->pid)
 		describe_process(process, pid, account, cookie);
-	if (!bpf_map_update_elem(&current, &pid, &id, BPF_NOEXIST))
+	if (!bpf_map_update_elem(&current, &pid, &id, BPF_NOEXIST)) {
+		tell((struct task_struct *)bpf_get_current_task(), LIFE_CALL, 0);
 		return id;
+	}
 	other = bpf_map_lookup_elem(&current, &pid);
 	if ((!other || *other != id) && !bpf_map_delete_elem(&processes, &id))
 		give_back_share(account, PROCESSES);
@@ -95,23 +116,18 @@ static __always_inline int began_before(__u64 cookie)
 
 /* The entry of a thread. It is given room by account alone: a thread may end after its
  * process was read and cleared away. */
-static __always_inline struct thread *room_for_thread(__u32 tid, __u64 process)
+static __always_inline struct thread *room_for_thread(__u32 tid, __u32 account)
 {
-	struct activity_process *known = bpf_map_lookup_elem(&processes, &process);
 	struct thread *thread = 0;
 	void *none = zeros();
 
-	if (!known || !none)
-		return 0;
-	if (take_share(known->account, THREADS)) {
+	if (none && take_share(account, THREADS)) {
 		if (bpf_map_update_elem(&threads, &tid, none, BPF_NOEXIST))
-			give_back_share(known->account, THREADS);
+			give_back_share(account, THREADS);
 		thread = bpf_map_lookup_elem(&threads, &tid);
 	}
 	if (thread)
-		thread->account = known->account;
-	else
-		lose(process, THREADS);
+		thread->account = account;
 	return thread;
 }
 
@@ -123,32 +139,64 @@ static __always_inline void forget_thread(__u32 tid)
 	if (!thread)
 		return;
 	account = thread->account;
+	if (thread->process)
+		flush_launches(thread);
 	if (!bpf_map_delete_elem(&threads, &tid))
 		give_back_share(account, THREADS);
 }
 
-static __always_inline struct thread *new_thread(__u32 tid, __u64 cookie)
+static __always_inline struct thread *counted_thread(__u32 tid, __u64 process, __u64 cookie)
 {
-	__u32 pid = bpf_get_current_pid_tgid() >> 32, zero = 0;
-	__u64 *known, process, *every;
-	struct thread *thread;
+	struct activity_process *known = bpf_map_lookup_elem(&processes, &process);
+	struct thread *thread = known ? room_for_thread(tid, known->account) : 0;
+	__u32 slot = 0;
+	__u64 *setting;
+
+	if (!thread) {
+		lose(process, THREADS);
+		return 0;
+	}
+	setting = bpf_map_lookup_elem(&settings, &slot);
+	thread->every = setting ? *setting : 1;
+	slot = 2;
+	setting = bpf_map_lookup_elem(&settings, &slot);
+	thread->apart = setting ? *setting : 1;
+	thread->countdown = 1;
+	thread->hip_device = began_before(cookie) ? UNKNOWN_DEVICE : 0;
+	thread->process = process;
+	return thread;
+}
+
+/* The thread is not followed: that is looked up once in each tick of the kernel's clock, and
+ * whenever somebody was moved to another cgroup. */
+static __always_inline void not_followed(__u32 tid, __u32 pid, struct thread *thread, __u64 moved)
+{
+	stays_outside(pid);
+	if (!thread)
+		thread = room_for_thread(tid, known_account(account_of(
+			(struct task_struct *)bpf_get_current_task())));
+	if (!thread)
+		return;
+	thread->launches.count = moved;
+	thread->launches.tick = bpf_jiffies64();
+}
+
+/* The entry of a thread that calls and has none, or is not followed yet. */
+static __always_inline struct thread *new_thread(__u32 tid, __u64 cookie, struct thread *thread)
+{
+	__u32 pid = bpf_get_current_pid_tgid() >> 32;
+	__u64 *known, process, moved = number_of_moves();
 
 	/* A process that is counted stays so wherever it is moved. */
 	known = bpf_map_lookup_elem(&current, &pid);
 	if (!known && !in_scope()) {
-		stays_outside(pid);
+		not_followed(tid, pid, thread, moved);
 		return 0;
 	}
+	if (thread)
+		forget_thread(tid);
 	process = known ? *known : new_process(pid, cookie);
-	thread = process ? room_for_thread(tid, process) : 0;
-	if (!thread)
-		return 0;
-	every = bpf_map_lookup_elem(&settings, &zero);
-	thread->process = process;
-	thread->every = every ? *every : 1;
-	thread->countdown = 1;
-	thread->hip_device = began_before(cookie) ? UNKNOWN_DEVICE : 0;
-	return thread;
+	return process ? counted_thread(tid, process, cookie) : 0;
 }
 
 static __always_inline __u64 current_context(struct thread *thread)

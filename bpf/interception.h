@@ -6,12 +6,19 @@
 
 #include <linux/types.h>
 
-/* Classes of times: the first takes what is below 2^FIRST_CLASS_BITS ns. As of the
- * durations in activity.h. */
-#define CLASSES 16
+/* Classes of times: LINEAR of 16 ns each, then four for each power of two from
+ * 2^FIRST_CLASS_BITS ns on, one for the last power, and one for all that is longer. */
+#define CLASSES 64
 #define FIRST_CLASS_BITS 7
+#define LINEAR 8
+#define SPLIT_OCTAVES 13
 
-/* The calls of one function by one process. `function` is the cookie of its probes. */
+/* Cookies of the driver's functions: the number of the function, and which argument says
+ * how many bytes are allocated, counted from 1; 0: none. */
+#define FUNCTION_OF(cookie) ((cookie) & 255)
+#define BYTES_OF(cookie) ((cookie) >> 8 & 15)
+
+/* The calls of one function by one process. */
 struct interception_key {
 	__u64 start;          /* CLOCK_BOOTTIME */
 	__u32 pid;
@@ -22,8 +29,14 @@ struct interception {
 	__u64 calls;          /* of the library in between */
 	__u64 reached;        /* those in which it called the driver */
 	__u64 ns;             /* from the one to the other, all together */
+	__u64 past;           /* calls of the driver that the library had no part in */
+	__u64 past_bytes;     /* that were asked for by these */
+	__u32 account, pad;
 	__u64 classes[CLASSES];
 };
 
+/* The tables in which accounts have shares. */
+enum interception_table { INTERCEPTIONS, CALLERS, BETWEEN };
+
 _Static_assert(sizeof(struct interception_key) == 16, "as in src/activity/interception/tables.rs");
-_Static_assert(sizeof(struct interception) == 152, "as in src/activity/interception/tables.rs");
+_Static_assert(sizeof(struct interception) == 560, "as in src/activity/interception/tables.rs");

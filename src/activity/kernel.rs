@@ -53,7 +53,7 @@ pub(super) const OF_PROCESSES: [(usize, &str); 8] = [
 ];
 
 /// Bytes of `struct activity_account`.
-const ACCOUNT_SIZE: usize = ROOMS * 12;
+pub(super) const ACCOUNT_SIZE: usize = ROOMS * 12;
 
 /// The loaded programs and their tables.
 pub(super) struct Kernel {
@@ -86,13 +86,15 @@ impl Kernel {
         };
         let mut kernel =
             Self { programs: ProbePrograms::load(&spec, options.mode)?, links: 0, returned: HashMap::new() };
-        let settings = [u64::from(options.every.max(1)), u64::from(options.smaller)];
+        let streams = u64::from(options.streams);
+        let settings = [u64::from(options.every.max(1)), u64::from(options.smaller), streams];
         for (place, setting) in (0_u32..).zip(settings) {
             kernel.put("settings", &place.to_ne_bytes(), &setting.to_ne_bytes())?;
         }
         for account in [OTHERS, EVERYBODY] {
             kernel.put("accounts", &account.to_ne_bytes(), &[0; ACCOUNT_SIZE])?;
         }
+        kernel.programs.loaded().attach_tracepoint("on_move", "cgroup_attach_task")?;
         Ok(kernel)
     }
 

@@ -117,7 +117,7 @@ impl Call {
     pub(super) fn read(key: &[u8], value: &[u8]) -> Option<(u64, Self)> {
         let mut from = Fields(value);
         let (process, contexts) = (from.long()?, from.longs::<8>()?);
-        let (_account, depth, hip_device, _pad) = (from.word()?, from.word()?, from.word()?, from.word()?);
+        let (_account, depth, hip_device, _apart) = (from.word()?, from.word()?, from.word()?, from.word()?);
         let (_every, _countdown, stack) = (from.word()?, from.word()?, from.long()?);
         let [cookie, entered, stream] = from.longs()?;
         let top = usize::try_from(depth).ok()?.checked_sub(1);
@@ -132,6 +132,30 @@ impl Call {
     /// Whether it began so many nanoseconds ago.
     pub(super) fn is_older(&self, than: u64) -> bool {
         monotonic_ns().saturating_sub(self.entered) > than
+    }
+}
+
+/// Launches in a `struct thread` that are in the sums of no stream yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pending {
+    /// How often they were added to a stream's: twice for each time, so that it is odd
+    /// meanwhile.
+    pub(super) flushes: u64,
+    pub(super) context: u64,
+    pub(super) launches: u64,
+    pub(super) first: u64,
+    pub(super) last: u64,
+    pub(super) durations: [u64; DURATION_CLASSES],
+}
+
+impl Pending {
+    /// The thread, its process, and what it launched; `None` of one that is not followed.
+    pub(super) fn read(key: &[u8], value: &[u8]) -> Option<(u32, u64, Self)> {
+        let process = Fields(value).long().filter(|process| *process != 0)?;
+        let mut from = Fields(value.get(184..)?);
+        let [flushes, context, launches, first, last, _tick] = from.longs()?;
+        let pending = Self { flushes, context, launches, first, last, durations: from.longs()? };
+        Some((Fields(key).word()?, process, pending))
     }
 }
 
@@ -177,7 +201,7 @@ impl Context {
 }
 
 /// `struct activity_stream_key` and `struct activity_stream`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stream {
     pub(super) stream: u64,
     pub(super) context: u64,
@@ -202,6 +226,11 @@ pub(super) struct Stream {
 }
 
 impl Stream {
+    /// One without a call.
+    pub(super) fn none(stream: u64, context: u64) -> Self {
+        Self { stream, context, ..Self::default() }
+    }
+
     pub(super) fn read(key: &[u8], value: &[u8]) -> Option<Self> {
         let [_process, _context, stream] = Fields(key).longs()?;
         let mut from = Fields(value);
@@ -291,6 +320,8 @@ pub(super) enum LifeEvent {
         by_other_thread: bool,
     },
     Exit,
+    /// It made its first call.
+    Call,
     /// It began, as a child of this process.
     Fork(u32),
 }
@@ -304,6 +335,7 @@ impl Life {
             1 => LifeEvent::Exec { by_other_thread: parent != pid },
             2 => LifeEvent::Exit,
             3 => LifeEvent::Fork(parent),
+            4 => LifeEvent::Call,
             _ => return None,
         };
         Some(Self { start, at, cgroup, event, pid, account })
@@ -344,7 +376,13 @@ mod tests {
             (&bytes[64..80], [140, 141, 142, 143])
         );
         assert!(Process::read(&bytes[..143]).is_none());
-        let (process, call) = Call::read(&bytes[..4], &bytes[..184]).unwrap();
+        let (_, process, pending) = Pending::read(&bytes[..4], &bytes[..360]).unwrap();
+        assert_eq!(
+            (process.to_ne_bytes(), pending.durations[15].to_ne_bytes()),
+            (bytes[..8].try_into().unwrap(), bytes[352..360].try_into().unwrap())
+        );
+        assert!(Pending::read(&bytes[..4], &bytes[..359]).is_none());
+        let (process, call) = Call::read(&bytes[..4], &bytes[..360]).unwrap();
         assert_eq!(
             (process.to_ne_bytes(), call.entered.to_ne_bytes()),
             (bytes[..8].try_into().unwrap(), [112, 113, 114, 115, 116, 117, 118, 119])

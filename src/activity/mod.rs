@@ -13,6 +13,7 @@ mod kernel;
 mod layout;
 mod openings;
 mod options;
+mod pending;
 mod prober;
 mod reading;
 mod retries;

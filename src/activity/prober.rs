@@ -65,6 +65,13 @@ impl Counting {
         libraries.into_values().cloned().collect()
     }
 
+    /// Since when one of these files has been attached to.
+    pub(super) fn since_of(&self, files: impl Iterator<Item = FileId>) -> Option<u64> {
+        let all = || self.attached.values().filter(|library| !library.ended);
+        let since = |file| all().filter(move |library| library.id == file).map(|it| it.facts.since_ns).min();
+        files.filter_map(since).min()
+    }
+
     /// Since when a file with this number has been attached to, for all processes or for
     /// any one.
     pub(super) fn attached_since(&self, inode: u64) -> Option<u64> {

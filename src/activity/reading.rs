@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::kernel::{Kernel, OF_PROCESSES, TABLES};
 use super::layout::{Account, Call, Context, Device, Failure, HIP_CONTEXT, OTHERS, Process, Stream};
-use super::{ActivityError, cookie, functions, layout};
+use super::{ActivityError, cookie, functions, layout, pending};
 use crate::model::CountTable;
 use crate::observation::{
     CallUnderWay, ContextSums, CopiedBytes, ErrorCount, GpuApi, LostRoom, NamedDevice, ProcessActivity,
@@ -39,7 +39,7 @@ pub(super) struct Tables {
 impl Tables {
     /// Reads them. The processes come first: one that ends meanwhile is said to
     /// have ended the next time, with all it did.
-    pub(super) fn read(kernel: &Kernel) -> Result<Self, ActivityError> {
+    pub(super) fn read(kernel: &Kernel, told: &mut pending::Told) -> Result<Self, ActivityError> {
         let mut tables = Self::default();
         for (key, process) in kernel.entries("processes")? {
             // One without a pid is not filled in yet.
@@ -50,14 +50,20 @@ impl Tables {
             return Ok(tables);
         }
         let before = calls(kernel)?;
+        let mut threads = pending::read(kernel)?;
+        // What a thread launched is in the sums once it has gone.
+        let unsettled = pending::processes(&threads);
+        tables.processes.iter_mut().filter(|(id, _)| unsettled.contains(id)).for_each(|(_, it)| it.ended = 0);
         tables.read_sums(kernel)?;
         let now = calls(kernel)?;
         // One that returned meanwhile is in no list of calls: its time is in the sums, or
         // they were read too early.
         let lasted = |call: &&(u64, Call)| call.1.is_older(LASTING);
         if before.iter().filter(lasted).any(|call| !now.contains(call)) {
+            threads = pending::read(kernel)?;
             tables.read_sums(kernel)?;
         }
+        told.complete(&mut tables.streams, &threads, &pending::read(kernel)?);
         for (id, call) in now {
             tables.calls.entry(id).or_default().push(call);
         }
@@ -132,6 +138,7 @@ impl Tables {
                 streams: sums(&self.streams, *id, |row| stream(row, clocks.asleep)),
                 errors: sums(&self.failures, *id, failure),
                 devices: sums(&self.devices, *id, device).into_iter().flatten().collect(),
+                resolved: Vec::new(),
                 intercepted: Vec::new(),
                 calls: self.calls_of(*id, clocks.asleep),
             }

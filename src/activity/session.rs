@@ -14,11 +14,12 @@ use super::kernel::{Kernel, RECORDS};
 use super::layout::{Life, LifeEvent};
 use super::openings::Openings;
 use super::options::CountingOptions;
+use super::pending;
 use super::prober::Counting;
 use super::reading::{Clocks, Tables, lost};
 use super::retries::Retries;
 use crate::model::CountTable;
-use crate::observation::{Activity, LostRoom, ProcessActivity, Text};
+use crate::observation::{Activity, LostRoom, ProcessActivity, QuietProcess, Text};
 use crate::probing::driver::{Driver, driver};
 use crate::probing::{Coverage, Libraries, Mode, ProcessScope, Waiting};
 use crate::sys::clock::{boot_ns, monotonic_ns};
@@ -37,6 +38,11 @@ const TICKS: u64 = 100;
 
 /// How far two measurements of the time asleep may differ without a sleep between them.
 const DELAY: u64 = 500_000_000;
+/// Processes that are noticed at a time, and the pause between two times.
+const NOTICED: usize = 64;
+const NOTICE: Duration = Duration::from_millis(50);
+/// Processes without a call that a reading names.
+const QUIET: usize = 1024;
 
 /// What `CLOCK_BOOTTIME` is ahead of `CLOCK_MONOTONIC`: it was suspended for so long. Delays
 /// between both looks are no sleep, and what is known stays: moments do not move.
@@ -73,6 +79,11 @@ pub struct Session {
     waiting: Waiting,
     cgroups: CgroupPaths,
     retries: Retries,
+    launches: pending::Told,
+    /// Processes that are to be looked at from outside, if somebody asks; and when those
+    /// before them were asked for.
+    noticed: Option<BTreeSet<u32>>,
+    told: Instant,
     /// The last turn, the process that was looked at last, records that were lost.
     turned: Instant,
     last: u32,
@@ -112,6 +123,9 @@ impl Session {
             waiting: Waiting::default(),
             cgroups: CgroupPaths::default(),
             retries: Retries::default(),
+            launches: pending::Told::default(),
+            noticed: None,
+            told: now,
             turned: now,
             last: 0,
             records: 0,
@@ -140,6 +154,29 @@ impl Session {
         self.cgroups.resolve_with(Box::new(resolve));
     }
 
+    /// From now on [`Self::wait`] returns as soon as a process is noticed.
+    pub fn notice_processes(&mut self) {
+        self.noticed = Some(BTreeSet::new());
+    }
+
+    /// Takes the processes that mapped a driver's library or made their first call since
+    /// they were taken last: whoever looks at them now sees what they had then.
+    pub fn take_noticed(&mut self) -> Vec<u32> {
+        self.told = Instant::now();
+        self.noticed.as_mut().map(std::mem::take).unwrap_or_default().into_iter().collect()
+    }
+
+    fn notice(&mut self, pid: u32) {
+        if let Some(noticed) = self.noticed.as_mut().filter(|noticed| noticed.len() < NOTICED) {
+            noticed.insert(pid);
+        }
+    }
+
+    /// When those that were noticed are to be told.
+    fn news(&self) -> Option<Instant> {
+        self.noticed.as_ref().filter(|noticed| !noticed.is_empty()).map(|_| self.told + NOTICE)
+    }
+
     /// What was counted until now. Processes that have ended are in one reading,
     /// and in none after it.
     ///
@@ -149,7 +186,7 @@ impl Session {
     pub fn read(&mut self) -> Result<Activity, ActivityError> {
         self.follow();
         let kernel = &self.counting.kernel;
-        let tables = Tables::read(kernel)?;
+        let tables = Tables::read(kernel, &mut self.launches)?;
         let mut lost = lost(&kernel.accounts()?);
         let untold = self.openings.all_lost();
         lost.extend((untold != 0).then_some(LostRoom {
@@ -170,6 +207,7 @@ impl Session {
             process.cgroup = self.cgroups.path(process.cgroup_id).cloned();
         }
         self.tell_missed(&processes);
+        let quiet = self.quiet(&processes);
         let (sampled_every, engine) = (self.every, self.counting.kernel.programs.mode().engine());
         let activity = Activity {
             clock_ns: boot,
@@ -177,6 +215,7 @@ impl Session {
             sampled_every,
             engine,
             processes,
+            quiet,
             lost,
             libraries: self.counting.libraries(),
             uncovered: self.counting.uncovered(),
@@ -199,10 +238,10 @@ impl Session {
             self.look_again();
             let now = Instant::now();
             let left = until.saturating_duration_since(now);
-            if left.is_zero() {
+            if left.is_zero() || self.news().is_some_and(|news| news <= now) {
                 return Ok(false);
             }
-            let due = self.waiting.due().into_iter().chain(self.retries.due()).min();
+            let due = self.waiting.due().into_iter().chain(self.retries.due()).chain(self.news()).min();
             let due = due.map(|due| due.saturating_duration_since(now));
             let rest = due.map_or(left, |due| due.min(left)).min(TURN);
             if self.sleep(rest, interrupt)? {
@@ -270,6 +309,18 @@ impl Session {
         }
     }
 
+    /// Processes that use a library that is attached to, of which no call was counted.
+    fn quiet(&self, counted: &[ProcessActivity]) -> Vec<QuietProcess> {
+        let called: BTreeSet<u32> = counted.iter().map(|process| process.pid).collect();
+        let users = self.libraries.users().filter(|(pid, ..)| !called.contains(pid));
+        let quiet = users.filter_map(|(pid, start_time, files)| {
+            let since_ns =
+                self.counting.since_of(files)?.max(start_time.saturating_mul(1_000_000_000 / TICKS));
+            Some(QuietProcess { pid, start_time, since_ns })
+        });
+        quiet.take(QUIET).collect()
+    }
+
     /// Begins to follow which processes map libraries.
     fn follow_mappings(&mut self) {
         match Mappings::start() {
@@ -300,6 +351,7 @@ impl Session {
             None => self.scope.all || self.followed.contains(&mapping.pid),
         };
         if is_in_scope {
+            self.notice(mapping.pid);
             self.openings.mapped(mapping.pid, mapping.at, mapping.inode, mapping.path);
             let _unless_too_many = self.waiting.add(None, mapping.pid);
         }
@@ -312,6 +364,7 @@ impl Session {
         let start = life.start / (1_000_000_000 / TICKS);
         self.followed.insert(life.pid);
         match life.event {
+            LifeEvent::Call => self.notice(life.pid),
             LifeEvent::Exec { by_other_thread } => {
                 self.openings.ended(life.pid);
                 // What was attached for this process alone stays with its first

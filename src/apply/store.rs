@@ -294,6 +294,27 @@ mod tests {
     use super::*;
     use std::path::Path;
 
+    /// Make sure that a directory of another user is refused, with what to do about it, and is
+    /// left as it is.
+    #[test]
+    fn directory_of_another_user() {
+        if !geteuid().is_root() {
+            return;
+        }
+        let place = std::env::temp_dir().join(format!("gpumap-store-{}", std::process::id()));
+        std::fs::create_dir(&place).unwrap();
+        std::fs::create_dir(place.join("gpumap")).unwrap();
+        std::os::unix::fs::chown(place.join("gpumap"), Some(61_234), None).unwrap();
+        let fs = OwnedFd::from(File::open(&place).unwrap());
+        let refused = made(&fs, c"gpumap", "/sys/fs/bpf/gpumap", OTHERS);
+        let owner = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(place.join("gpumap")).unwrap());
+        std::fs::remove_dir_all(&place).unwrap();
+        let Err(ApplyError::Refused { why, needs }) = refused else { panic!("{refused:?}") };
+        assert_eq!(why, "/sys/fs/bpf/gpumap belongs to uid 61234");
+        assert!(needs.contains("rmdir") && needs.contains("mode=700"), "{needs}");
+        assert_eq!(owner, 61_234);
+    }
+
     /// Make sure that only names of journals are taken for such.
     #[test]
     fn names_of_journals() {

@@ -33,6 +33,7 @@ Examples:
   gpumap activity --every 10s --for 1h --json
   gpumap activity --once --json                 One interval, for scripts.
   gpumap activity --state /run/gpumap/activity.json --every 10s
+  gpumap activity --job 4711 --summary          In an Epilog: what it did with each GPU.
   gpumap --from activity.json activity          What a state file holds.")]
 pub struct ActivityArgs {
     /// Count processes in these cgroups and in those below them.
@@ -65,6 +66,14 @@ pub struct ActivityArgs {
     /// Show one interval and end.
     #[arg(long)]
     pub once: bool,
+    /// Show what jobs did with each GPU from begin to end, and end.
+    ///
+    /// It comes from the state file of a running gpumap activity (--state, else
+    /// /run/gpumap/activity.json), which keeps it when a job is gone: an Epilog can ask.
+    /// gpumap waits for the first reading after the question. Without --job it shows all
+    /// that the file has. Here --job takes the job's own number or SLUID.
+    #[arg(long, conflicts_with_all = ["once", "lasting", "cgroup", "pid"])]
+    pub summary: bool,
     /// Keep the newest counts in this file, for gpumap node, job, pid and audit.
     ///
     /// These commands read /run/gpumap/activity.json without being told. gpumap

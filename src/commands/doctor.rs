@@ -10,23 +10,18 @@ use crate::observe;
 use crate::watch::FactSource;
 use crate::{doctor, render};
 
-/// Runs the command. With `--redact` a failure does not name what the caller typed.
-pub(super) fn run(invocation: &mut Invocation<'_>, args: &DoctorArgs) -> Result<Exit, Failure> {
-    match examine(invocation, args) {
-        Err(Failure::Problem(problem)) if args.redact => Err(Failure::Problem(Box::new(redacted(*problem)))),
-        answer => answer,
-    }
-}
-
-/// Names of options stay, and reasons without a path.
-fn redacted(problem: Problem) -> Problem {
+/// A failure of the command with `--redact`: it does not name what the caller typed. Names
+/// of options stay, and reasons without a path.
+pub(super) fn redacted(failure: Failure) -> Failure {
+    let Failure::Problem(problem) = failure else { return failure };
     let option = problem.what.split([' ', '=']).next().filter(|word| word.starts_with("--"));
     let what = option.unwrap_or(doctor::REDACTED).to_owned();
     let why = if problem.why.contains('/') { doctor::REDACTED.to_owned() } else { problem.why };
-    Problem { what, why, ..problem }
+    Failure::Problem(Box::new(Problem { what, why, ..*problem }))
 }
 
-fn examine(invocation: &mut Invocation<'_>, args: &DoctorArgs) -> Result<Exit, Failure> {
+/// Runs the command.
+pub(super) fn run(invocation: &mut Invocation<'_>, args: &DoctorArgs) -> Result<Exit, Failure> {
     let (mut observation, mut setup) = match saved::from_option(invocation)? {
         Some(mut observation) => {
             let setup = observation.setup.take().ok_or_else(|| {

@@ -5,6 +5,7 @@ use super::invocation::{Failure, Invocation};
 use super::subject::job_cgroups::JobPart;
 use super::subject::{allocation, job_cgroups, job_name};
 use crate::cli::{Exit, JobArgs};
+use crate::model::Owner;
 use crate::observation::Observation;
 use crate::owner::{AskedJob, AskedName, JobName};
 use crate::{analyse, observe, render};
@@ -31,6 +32,10 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &JobArgs) -> Result<Exi
     analyse::without_partial_jobs(&mut payload, |owner| {
         parts.iter().any(|part| part.step.is_none() && part.job.is(owner))
     });
+    if let Some(activity) = payload.activity.as_deref_mut() {
+        let is_its = |owner: &Owner| parts.iter().any(|part| part.job.is(owner));
+        activity.totals.retain(|one| one.owner.as_ref().is_some_and(is_its));
+    }
     invocation.answer(&observation, payload, render::jobs)
 }
 

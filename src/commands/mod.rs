@@ -113,6 +113,7 @@ fn attempt(
     });
     result.unwrap_or_else(|failure| match command {
         Command::Audit(args) => audit::fail(&mut invocation, args, &failure),
+        Command::Doctor(args) if args.redact => invocation.fail(&doctor::redacted(failure)),
         _ => invocation.fail(&failure),
     })
 }

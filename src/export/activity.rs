@@ -1,17 +1,20 @@
 //! What owners do with their GPUs, where a running `gpumap activity` counts it.
 //!
-//! These are gauges over the last interval of that gpumap and no counters: the counts
-//! of a process go with it, so that sums of an owner may fall.
+//! Gauges are those of the last interval of that gpumap. Counters are of all that an owner
+//! did since it was counted first: the sums of processes that have ended stay with it.
+
+use std::collections::BTreeMap;
 
 use super::catalogue::{
-    ACTIVITY_CALL, ACTIVITY_COPIED, ACTIVITY_IDLE, ACTIVITY_LAUNCHES, ACTIVITY_LOST, ACTIVITY_MEMORY,
-    ACTIVITY_PARTIAL, ACTIVITY_PROCESSES, ACTIVITY_READ, ACTIVITY_WAITING,
+    ACTIVITY_ALL_PROCESSES, ACTIVITY_CALL, ACTIVITY_COPIED, ACTIVITY_COPIED_BYTES, ACTIVITY_FAILED,
+    ACTIVITY_IDLE, ACTIVITY_LAUNCHED, ACTIVITY_LAUNCHES, ACTIVITY_LOST, ACTIVITY_MEMORY, ACTIVITY_PARTIAL,
+    ACTIVITY_PROCESSES, ACTIVITY_READ, ACTIVITY_WAITED, ACTIVITY_WAITING,
 };
 use super::look::seconds;
 use super::metric::{Family, Metric, count};
-use super::owner_name::OwnerNames;
+use super::owner_name::{OwnerName, OwnerNames};
 use crate::model::Owner;
-use crate::report::{Activity, OwnerActivity};
+use crate::report::{Activity, OwnerActivity, OwnerWork, Work};
 
 pub(super) fn families(activity: Option<&Activity>, names: &OwnerNames<'_>) -> Vec<Family> {
     let Some(activity) = activity else { return Vec::new() };
@@ -38,4 +41,42 @@ pub(super) fn families(activity: Option<&Activity>, names: &OwnerNames<'_>) -> V
         each(ACTIVITY_PARTIAL, |owner| (!owner.lost.is_empty()).then_some(1.0)),
         each(ACTIVITY_MEMORY, |owner| Some(count(owner.memory.now_bytes))),
     ]
+    .into_iter()
+    .chain(totals(&activity.totals, names))
+    .collect()
+}
+
+/// The counters. Owners without processes have some too: a job that began and ended between
+/// two looks is in the sums of its site. Those that are here come first, then those that
+/// ended last.
+fn totals(totals: &[OwnerWork], names: &OwnerNames<'_>) -> Vec<Family> {
+    let mut by_name: BTreeMap<OwnerName, Vec<&OwnerWork>> = BTreeMap::new();
+    for one in totals {
+        let name = OwnerName::of(one.owner.as_ref().unwrap_or(&Owner::default()));
+        by_name.entry(name).or_default().push(one);
+    }
+    let mut rows: Vec<(OwnerName, Vec<&OwnerWork>)> = by_name.into_iter().collect();
+    rows.sort_by_cached_key(|(name, all)| {
+        (!names.kept.contains_key(name), std::cmp::Reverse(all.iter().map(|one| one.until.clone()).max()))
+    });
+    rows.truncate(names.limit);
+    let each = |metric: &'static Metric, value: fn(&OwnerWork) -> f64| {
+        let one = |(name, all): &(OwnerName, Vec<&OwnerWork>)| {
+            (name.after([]), all.iter().map(|one| value(one)).sum::<f64>())
+        };
+        Family::of(metric, rows.iter().map(one))
+    };
+    vec![
+        each(ACTIVITY_LAUNCHED, |one| sum(one, |work| count(work.launches) + count(work.graph_launches))),
+        each(ACTIVITY_COPIED_BYTES, |one| sum(one, |work| count(work.copied_bytes()))),
+        each(ACTIVITY_WAITED, |one| sum(one, |work| work.wait_seconds + work.copy_wait_seconds)),
+        each(ACTIVITY_FAILED, |one| {
+            sum(one, |work| count(work.failed_calls) + count(work.failed_allocations))
+        }),
+        each(ACTIVITY_ALL_PROCESSES, |one| count(one.processes)),
+    ]
+}
+
+fn sum(one: &OwnerWork, value: fn(&Work) -> f64) -> f64 {
+    one.gpus.iter().map(|gpu| value(&gpu.counts)).sum()
 }

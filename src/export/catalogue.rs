@@ -86,6 +86,16 @@ metrics! {
         "1 for an owner of whose calls some found no room in a table of the kernel: its other metrics are the least";
     ACTIVITY_MEMORY = Gauge "gpumap_activity_memory_bytes" ["kind", "jobid", "name"]
         "Device memory that the processes of an owner have allocated, as they asked for it";
+    ACTIVITY_LAUNCHED = Counter "gpumap_activity_launches_total" ["kind", "jobid", "name"]
+        "Kernels and graphs that an owner launched, by processes that have ended too";
+    ACTIVITY_COPIED_BYTES = Counter "gpumap_activity_copied_bytes_total" ["kind", "jobid", "name"]
+        "Bytes that an owner had copied in any direction, by processes that have ended too";
+    ACTIVITY_WAITED = Counter "gpumap_activity_waiting_seconds_total" ["kind", "jobid", "name"]
+        "Seconds that threads of an owner waited for a GPU in calls that have returned";
+    ACTIVITY_FAILED = Counter "gpumap_activity_failed_calls_total" ["kind", "jobid", "name"]
+        "Calls of an owner that failed";
+    ACTIVITY_ALL_PROCESSES = Counter "gpumap_activity_processes_total" ["kind", "jobid", "name"]
+        "Processes of an owner that made calls of a GPU's driver, those that have ended too";
     VGPU_PROCESSES = Gauge "gpumap_vgpu_processes" ["limit", "in_force", "kind", "jobid", "name"]
         "Processes of an owner by whether their limit of memory or sm (HAMi, SoftMig) is in force";
     VGPU_MEMORY_LIMIT = Gauge "gpumap_vgpu_memory_limit_bytes" ["UUID", "kind", "jobid", "name"]

@@ -4,7 +4,8 @@ use super::metric::plain;
 use super::*;
 use crate::model::{JobIdSource, Owner, OwnerKind, Severity, SharingMode};
 use crate::report::{
-    Activity, Document, Finding, FindingKind, Gpu, GpuSet, MigInstance, OwnerActivity, OwnerSets, Payload,
+    Activity, Document, Finding, FindingKind, Gpu, GpuSet, GpuWork, MigInstance, OwnerActivity, OwnerSets,
+    OwnerWork, Payload, Work,
 };
 
 fn set(gpus: &[&str]) -> GpuSet {
@@ -215,4 +216,35 @@ fn activity() {
     let at = |name: &str| samples(&all, name)[0].value;
     assert_eq!(at("gpumap_observation_timestamp_seconds") - at("gpumap_activity_timestamp_seconds"), 0.5);
     assert!(samples(&all, "gpumap_activity_launches_per_second").is_empty());
+}
+
+/// Make sure that counters have what owners did that are gone, within the limit: those that are
+/// here first, then those that ended last.
+#[test]
+fn counters_of_owners() {
+    let work = |job: u64, launches: u64, until: &str| OwnerWork {
+        owner: Some(Owner { kind: OwnerKind::Slurm, job_id: Some(job), ..Owner::default() }),
+        until: until.to_owned(),
+        processes: 2,
+        gpus: vec![
+            GpuWork { counts: Work { launches, ..Work::default() }, ..GpuWork::default() },
+            GpuWork {
+                counts: Work { graph_launches: 1, wait_seconds: 0.5, ..Work::default() },
+                ..GpuWork::default()
+            },
+        ],
+        ..OwnerWork::default()
+    };
+    let totals = vec![
+        work(7, 10, "2026-01-01T00:00:00Z"),
+        work(8, 20, "2026-01-03T00:00:00Z"),
+        work(9, 30, "2026-01-02T00:00:00Z"),
+    ];
+    let activity = Some(Box::new(Activity { totals, ..Activity::default() }));
+    let all = made(Payload { owners: Some(vec![job(7)]), activity, ..Payload::default() }, Vec::new(), 2);
+    assert_eq!(labels(&all, "gpumap_activity_launches_total"), ["slurm 7", "slurm 8"]);
+    let values = |name: &str| samples(&all, name).iter().map(|sample| sample.value).collect::<Vec<_>>();
+    assert_eq!(values("gpumap_activity_launches_total"), [11.0, 21.0]);
+    assert_eq!(values("gpumap_activity_waiting_seconds_total"), [0.5, 0.5]);
+    assert_eq!(values("gpumap_activity_processes_total"), [2.0, 2.0]);
 }

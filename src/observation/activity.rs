@@ -13,10 +13,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Text;
-use crate::model::{CountTable, ProbeEngine};
+use crate::model::{CountTable, GpuEvidence, ProbeEngine};
 
 /// The number of classes in which durations of calls are counted.
 pub const DURATION_CLASSES: usize = 16;
+/// The number of classes in which the kernel counts times before the driver.
+pub const TIME_CLASSES: usize = 64;
 /// The upper end of the first class, in nanoseconds, as a power of two: a call
 /// that took less than 128 ns. Each further class reaches twice as far; the last
 /// one takes all that is longer (from 2^21 ns, 2 ms).
@@ -40,6 +42,9 @@ pub struct Activity {
     /// The processes that called something, those that ended since the last
     /// reading among them.
     pub processes: Vec<ProcessActivity>,
+    /// Processes that use a library whose calls are counted, and made no call since.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub quiet: Vec<QuietProcess>,
     /// What could not be counted for lack of room. Empty: nothing was lost.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<LostRoom>,
@@ -68,6 +73,35 @@ pub enum GpuApi {
     Hip,
     /// Level Zero (`libze_loader.so.1`).
     LevelZero,
+}
+
+/// A process that uses a driver's library, and made no call that was counted. What it
+/// allocated before counting began it may still have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct QuietProcess {
+    /// Its pid, as the kernel counts (in the first pid namespace).
+    pub pid: u32,
+    /// Its start in clock ticks since boot.
+    pub start_time: u64,
+    /// Since when its calls would be counted.
+    pub since_ns: u64,
+}
+
+/// A device of a process, and which GPU that is, as it was found while the process lived.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ResolvedDevice {
+    /// Whose ordinal it is.
+    pub api: GpuApi,
+    /// The ordinal, as the process counts; `None`: of calls without a known context.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ordinal: Option<u32>,
+    /// Key of the GPU.
+    pub gpu: String,
+    /// The MIG instance, `KEY/GI/CI`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance: Option<String>,
+    /// What told it.
+    pub by: GpuEvidence,
 }
 
 /// Calls for which there was no room in one of the kernel's tables.
@@ -173,6 +207,10 @@ pub struct ProcessActivity {
     /// The devices that it asked the driver for the UUID of.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<NamedDevice>,
+    /// Its devices of which the GPU was found while it lived. Kept by `gpumap activity
+    /// --state`: what told it may be gone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resolved: Vec<ResolvedDevice>,
     /// Its calls that a library before the driver takes first (libvgpu.so,
     /// libsoftmig.so), since that was seen; the ones that took longest together come
     /// first.
@@ -217,6 +255,21 @@ pub struct InterceptedCalls {
     pub ns: u64,
     /// The same in classes, as in [`StreamSums::durations`].
     pub durations: [u64; DURATION_CLASSES],
+    /// The time below which a tenth of them took, with the cost of one probe: what a call
+    /// takes where nothing comes between.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quick_ns: Option<u64>,
+    /// Calls of the driver's function that the library had no part in.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub past: u64,
+    /// The bytes that these asked for, of functions that allocate memory of a device.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub past_bytes: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// One context of a process: its allocations and waits on one device.

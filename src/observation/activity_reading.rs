@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Activity;
+use super::{Activity, OwnerTotals};
 
 /// The counts of one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -21,4 +21,8 @@ pub struct ActivityReading {
     pub whole_node: bool,
     /// The counts.
     pub sums: Activity,
+    /// What each owner did until then, owners that are gone among them. Kept by `gpumap
+    /// activity --state`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub totals: Vec<OwnerTotals>,
 }

@@ -7,6 +7,7 @@
 
 mod activity;
 mod activity_reading;
+mod activity_totals;
 mod answer;
 mod container;
 mod environment;
@@ -29,10 +30,11 @@ use crate::model::{DeviceType, MapType, ProblemCode};
 
 pub use activity::{
     Activity, ActivityLibrary, CallUnderWay, ContextSums, CopiedBytes, DURATION_CLASSES, ErrorCount,
-    FIRST_DURATION_BITS, GpuApi, InterceptedCalls, LostRoom, NamedDevice, ProcessActivity, StreamSums,
-    Uncovered,
+    FIRST_DURATION_BITS, GpuApi, InterceptedCalls, LostRoom, NamedDevice, ProcessActivity, QuietProcess,
+    ResolvedDevice, StreamSums, TIME_CLASSES, Uncovered,
 };
 pub use activity_reading::ActivityReading;
+pub use activity_totals::{GpuTotals, OwnerTotals};
 pub use answer::Answer;
 pub use container::{Container, ContainerDevice};
 pub use environment::{Environment, Variable};

@@ -272,6 +272,12 @@ impl<P: Clone + Debug> Libraries<P> {
         idle.map(|(pid, process)| (*pid, process.start, process.looked))
     }
 
+    /// The processes that have some of the files: pids, starts in clock ticks, and which.
+    pub fn users(&self) -> impl Iterator<Item = (u32, u64, impl Iterator<Item = FileId> + '_)> {
+        let users = self.processes.iter().filter(|(pid, process)| **pid != NODE && !process.uses.is_empty());
+        users.map(|(pid, process)| (*pid, process.start, process.uses.keys().copied()))
+    }
+
     /// How many files are watched.
     pub fn count(&self) -> usize {
         self.files.count()

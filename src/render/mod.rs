@@ -52,7 +52,7 @@ mod watch_move;
 mod watch_policy;
 mod wrap;
 
-pub use activity::{Told, write as activity, write_next as next_activity};
+pub use activity::{Told, write as activity, write_next as next_activity, write_totals as activity_totals};
 pub use audit::write as audit;
 pub use cell::glyphs;
 pub use cgroup::write as cgroups;

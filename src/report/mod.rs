@@ -33,8 +33,9 @@ mod unknown;
 mod vgpu;
 
 pub use activity::{
-    ActiveProcess, Activity, CallError, CallNow, CountedLibrary, DurationClass, GpuUse, Intercepted,
-    Interception, LostCalls, MemoryUse, OwnerActivity, Rates, StreamUse, Work,
+    ActiveProcess, Activity, CallError, CallNow, CountedLibrary, DurationClass, GpuUse, GpuWork, Intercepted,
+    Interception, KernelWays, LostCalls, MemoryUse, OwnerActivity, OwnerWork, QuietHolder, Rates, StreamUse,
+    Work,
 };
 pub use audit::{Audit, AuditConfig, AuditOptions, Checked, Counts, FindingKind, FixedFinding};
 pub use cgroup::{Cgroup, Effective, GpuVerdict, InstanceVerdict};

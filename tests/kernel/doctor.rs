@@ -220,6 +220,30 @@ fn redacted() {
     fs::remove_dir_all(&root).expect("an end");
 }
 
+/// Make sure that errors of usage name nothing that was typed either, whoever finds them.
+#[test]
+fn redacted_usage() {
+    let Some(_host) = host::shared() else { return };
+    for wrong in [
+        &["--gpu-root", "/srv/s3cret"][..],
+        &["--from", "/srv/s3cret"],
+        &["--cgroup-root", "/srv/s3cret", "--from", "/dev/null"],
+        &["/srv/s3cret"],
+        &["--s3cret"],
+        &["--timeout", "s3cret"],
+        &["--color=s3cret"],
+    ] {
+        for form in [&[][..], &["--json"]] {
+            let args = [&["doctor", "--redact"], wrong, form].concat();
+            let output = node::command(&args).output().expect("gpumap");
+            let said = [output.stdout, output.stderr].concat();
+            let said = String::from_utf8(said).expect("text");
+            assert_eq!(output.status.code(), Some(2), "{wrong:?}: {said}");
+            assert!(!said.is_empty() && !said.contains("s3cret"), "{wrong:?}: {said}");
+        }
+    }
+}
+
 fn path(root: &Path, name: &str) -> String {
     root.join(name).to_str().expect("text").to_owned()
 }

@@ -3,15 +3,15 @@
 
 use std::path::Path;
 
-use super::tables::long;
+use super::{classes, tables};
 use crate::loader::{AttachedProbes, FunctionEntry, LoadError, Loaded};
 use crate::probing::own_place;
 use crate::sys::probed;
 
 /// The cookie of both functions: none of those of a driver.
 const COOKIE: u64 = 255;
-/// Rounds of calls. The quickest round counts: others were interrupted.
-const ROUNDS: usize = 16;
+/// Rounds of calls. The round in the middle counts.
+const ROUNDS: usize = 15;
 const CALLS: u64 = 64;
 
 /// The nanoseconds from the probe of one function to that of a function which it
@@ -22,23 +22,24 @@ pub(super) fn measure(loaded: &mut dyn Loaded, own: u32) -> Option<u64> {
     loaded.put("pids", &key, &1_u32.to_ne_bytes()).ok()?;
     // The same.
     let measured = attach(loaded, own).ok().flatten().and_then(|_attached| {
-        let rounds = (0..ROUNDS).filter_map(|_| round(loaded));
-        rounds.min()
+        let mut rounds: Vec<u64> = (0..ROUNDS).filter_map(|_| round(loaded)).collect();
+        rounds.sort_unstable();
+        rounds.get(rounds.len() / 2).copied()
     });
     let _unless_gone = loaded.remove("pids", &key);
     measured
 }
 
-/// The mean of some calls.
+/// The time of some calls.
 fn round(loaded: &mut dyn Loaded) -> Option<u64> {
     (0..CALLS).for_each(|_| probed::call());
     // A round that fails is none of those that count.
     let entries = loaded.entries("interceptions").ok()?;
     let (key, sums) = entries.first()?;
-    let (reached, ns) = (long(sums, 8)?, long(sums, 16)?);
+    let quick = classes::quick(&tables::classes(sums)?);
     // The same.
     loaded.remove("interceptions", key).ok()?;
-    ns.checked_div(reached)
+    quick
 }
 
 fn attach(loaded: &mut dyn Loaded, own: u32) -> Result<Option<[AttachedProbes; 2]>, LoadError> {

@@ -9,13 +9,14 @@
 //! library.
 
 mod calibration;
+mod classes;
 mod functions;
 mod prober;
 mod tables;
 
 use std::path::{Path, PathBuf};
 
-use super::ActivityError;
+use super::{ActivityError, CountingOptions};
 use crate::observation::Activity;
 use crate::probing::{Libraries, ProcessScope};
 use prober::{Between, Side};
@@ -30,10 +31,10 @@ pub struct Interception {
 impl Interception {
     /// Measures nothing yet.
     #[must_use]
-    pub fn new(scope: &ProcessScope, proc: &Path) -> Self {
+    pub fn new(scope: &ProcessScope, proc: &Path, options: CountingOptions) -> Self {
         let apart = !scope.all && scope.cgroups.is_empty();
         Self {
-            between: Between::new(scope.clone()),
+            between: Between::new(scope.clone(), options.smaller),
             libraries: Libraries::new(apart, proc),
             proc: proc.to_owned(),
         }
@@ -57,7 +58,7 @@ impl Interception {
         activity.uncovered.extend(self.between.uncovered.iter().cloned());
         let Some(loaded) = self.between.loaded.as_deref_mut() else { return Ok(()) };
         tables::fill(loaded, activity)?;
-        tables::clear(loaded, activity)?;
+        tables::clear(loaded, activity, &mut self.between.returned)?;
         for process in activity.processes.iter().filter(|process| process.ended_ns.is_some()) {
             self.libraries.exited(process.pid, process.start_time);
             self.between.forget(process.pid, process.start_time);

@@ -3,8 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use super::super::kernel::ACCOUNT_SIZE;
+use super::super::layout::{EVERYBODY, OTHERS};
 use super::calibration;
-use super::functions::FUNCTIONS;
+use super::functions::{FUNCTIONS, driver_cookie};
+use super::tables::Returned;
 use crate::elf::Cost;
 use crate::loader::objects::INTERCEPTION;
 use crate::loader::{self, AttachedProbes, FunctionEntry, LoadError, Loaded, ObjectSpec};
@@ -42,6 +45,10 @@ pub(super) struct Between {
     /// The programs, once a process needs them.
     pub(super) loaded: Option<Box<dyn Loaded>>,
     scope: ProcessScope,
+    /// The tables have room for 2^N times less.
+    smaller: u8,
+    /// The room that was given back.
+    pub(super) returned: Returned,
     /// What one probe adds to a time, in nanoseconds.
     pub(super) probe_ns: Option<u64>,
     /// Pids and starts in clock ticks.
@@ -51,8 +58,16 @@ pub(super) struct Between {
 }
 
 impl Between {
-    pub(super) fn new(scope: ProcessScope) -> Self {
-        Self { loaded: None, scope, probe_ns: None, known: BTreeSet::new(), uncovered: Vec::new() }
+    pub(super) fn new(scope: ProcessScope, smaller: u8) -> Self {
+        Self {
+            loaded: None,
+            scope,
+            smaller,
+            returned: Returned::default(),
+            probe_ns: None,
+            known: BTreeSet::new(),
+            uncovered: Vec::new(),
+        }
     }
 
     /// The programs; they are loaded for the first file that they are put into.
@@ -60,6 +75,12 @@ impl Between {
         if self.loaded.is_none() {
             let mut loaded = loader::shared()?.load(&ObjectSpec::whole(&INTERCEPTION))?;
             let own = std::process::id();
+            for account in [OTHERS, EVERYBODY] {
+                loaded.put("accounts", &account.to_ne_bytes(), &[0; ACCOUNT_SIZE])?;
+            }
+            let smaller = u64::from(self.smaller);
+            loaded.put("settings", &1_u32.to_ne_bytes(), &smaller.to_ne_bytes())?;
+            loaded.attach_tracepoint("forget_caller", "sched_process_exit")?;
             self.probe_ns = calibration::measure(loaded.as_mut(), own);
             follow(loaded.as_mut(), &self.scope, own)?;
             self.loaded = Some(loaded);
@@ -124,7 +145,8 @@ impl Prober for Between {
     ) -> Result<Vec<AttachedProbes>, String> {
         let loaded = self.loaded().map_err(|error| error.to_string())?;
         let each = places.iter().map(|(side, function, offset)| {
-            let entry = FunctionEntry { offset: *offset, cookie: u64::from(*function) };
+            let cookie = if *side == Side::Driver { driver_cookie(*function) } else { u64::from(*function) };
+            let entry = FunctionEntry { offset: *offset, cookie };
             loaded.attach_function(side.program(), target.path, entry, target.pid)
         });
         each.collect::<Result<_, _>>().map_err(|error| error.to_string())

@@ -3,11 +3,13 @@
 
 use std::collections::HashMap;
 
+use super::super::layout::{Account, EVERYBODY, OTHERS, ROOMS};
+use super::classes;
 use super::functions::FUNCTIONS;
 use crate::activity::ActivityError;
 use crate::loader::Loaded;
 use crate::model::CountTable;
-use crate::observation::{Activity, DURATION_CLASSES, InterceptedCalls, LostRoom, ProcessActivity};
+use crate::observation::{Activity, InterceptedCalls, LostRoom, ProcessActivity, TIME_CLASSES};
 
 /// Nanoseconds of a clock tick, in which starts of processes are given.
 const TICK_NS: u64 = 10_000_000;
@@ -31,16 +33,42 @@ pub(super) fn fill(loaded: &dyn Loaded, activity: &mut Activity) -> Result<(), A
         calls.sort_by(|a, b| b.ns.cmp(&a.ns).then_with(|| a.function.cmp(&b.function)));
         process.intercepted = calls;
     }
-    let lost = loaded.entries("lost_calls")?.iter().filter_map(|(_, count)| long(count, 0)).sum();
-    if lost > 0 {
-        activity.lost.push(LostRoom { map: CountTable::Interceptions, count: lost, uid: None });
+    for (key, value) in loaded.entries("accounts")? {
+        let Some(account) = Account::read(&key, &value) else { continue };
+        let count = account.lost.iter().fold(0_u64, |all, lost| all.saturating_add(*lost));
+        let uid = Some(account.number).filter(|number| *number != OTHERS);
+        if count > 0 {
+            activity.lost.push(LostRoom { map: CountTable::Interceptions, count, uid });
+        }
     }
     Ok(())
 }
 
+/// How many rows of each account were taken out.
+#[derive(Debug, Default)]
+pub(super) struct Returned(HashMap<u32, u32>);
+
+impl Returned {
+    fn add(&mut self, loaded: &mut dyn Loaded, account: u32) -> Result<(), ActivityError> {
+        for account in [account, EVERYBODY] {
+            let count = self.0.entry(account).or_default();
+            *count = count.wrapping_add(1);
+            // The table of the sums is the first one.
+            let mut bytes = count.to_ne_bytes().to_vec();
+            bytes.resize(ROOMS * 4, 0);
+            loaded.put("returned_room", &account.to_ne_bytes(), &bytes)?;
+        }
+        Ok(())
+    }
+}
+
 /// Takes the rows of processes that have ended out of the table, and of those that
 /// nobody counts.
-pub(super) fn clear(loaded: &mut dyn Loaded, activity: &Activity) -> Result<(), ActivityError> {
+pub(super) fn clear(
+    loaded: &mut dyn Loaded,
+    activity: &Activity,
+    returned: &mut Returned,
+) -> Result<(), ActivityError> {
     let is_alive = |pid: u32, start: u64| {
         let is_this = |process: &ProcessActivity| (process.pid, process.start_time) == (pid, start);
         activity.processes.iter().any(|process| is_this(process) && process.ended_ns.is_none())
@@ -48,6 +76,7 @@ pub(super) fn clear(loaded: &mut dyn Loaded, activity: &Activity) -> Result<(), 
     for (key, value) in loaded.entries(TABLE)? {
         if row(&key, &value).is_none_or(|(pid, start, _)| !is_alive(pid, start)) {
             loaded.remove(TABLE, &key)?;
+            returned.add(loaded, word(&value, 40).unwrap_or(OTHERS))?;
         }
     }
     Ok(())
@@ -56,21 +85,30 @@ pub(super) fn clear(loaded: &mut dyn Loaded, activity: &Activity) -> Result<(), 
 fn row(key: &[u8], value: &[u8]) -> Option<Row> {
     let start = long(key, 0)?;
     let function = usize::try_from(word(key, 12)?).ok()?.checked_sub(1)?;
-    let mut durations = [0; DURATION_CLASSES];
-    for (class, at) in durations.iter_mut().zip((24..).step_by(8)) {
-        *class = long(value, at)?;
-    }
+    let classes = classes(value)?;
     let calls = InterceptedCalls {
         function: (*FUNCTIONS.get(function)?).to_owned(),
         calls: long(value, 0)?,
         reached: long(value, 8)?,
         ns: long(value, 16)?,
-        durations,
+        durations: classes::coarse(&classes),
+        quick_ns: classes::quick(&classes),
+        past: long(value, 24)?,
+        past_bytes: long(value, 32)?,
     };
     Some((word(key, 8)?, start / TICK_NS, calls))
 }
 
-pub(super) fn long(bytes: &[u8], at: usize) -> Option<u64> {
+/// The calls of a row by how long they took.
+pub(super) fn classes(value: &[u8]) -> Option<[u64; TIME_CLASSES]> {
+    let mut classes = [0; TIME_CLASSES];
+    for (class, at) in classes.iter_mut().zip((48..).step_by(8)) {
+        *class = long(value, at)?;
+    }
+    Some(classes)
+}
+
+fn long(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
@@ -88,11 +126,12 @@ mod tests {
         let mut key = 70_000_000_u64.to_ne_bytes().to_vec();
         key.extend(5_u32.to_ne_bytes());
         key.extend(1_u32.to_ne_bytes());
-        let value: Vec<u8> = (1..20_u64).flat_map(u64::to_ne_bytes).collect();
+        let value: Vec<u8> = (1..71_u64).flat_map(u64::to_ne_bytes).collect();
         let (pid, start, calls) = row(&key, &value).unwrap();
         assert_eq!((pid, start, calls.function.as_str()), (5, 7, "cuLaunchKernel"));
         assert_eq!((calls.calls, calls.reached, calls.ns), (1, 2, 3));
-        assert_eq!((calls.durations[0], calls.durations[15]), (4, 19));
+        assert_eq!((calls.past, calls.past_bytes), (4, 5));
+        assert_eq!((calls.durations[0], calls.durations[15]), ((7..15).sum::<u64>(), 68));
         assert_eq!(row(&key, &value[..100]), None);
         key[12] = 99;
         assert_eq!(row(&key, &value), None);

@@ -164,6 +164,49 @@ fn bytes_difference(now: &CopiedBytes, before: &CopiedBytes) -> Option<CopiedByt
     })
 }
 
+/// Adds a stream's sums to those of others.
+pub(super) fn add_stream(sums: &mut StreamSums, more: &StreamSums) {
+    let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+    add(&mut sums.launches, more.launches);
+    add(&mut sums.graph_launches, more.graph_launches);
+    add(&mut sums.graph_kernels, more.graph_kernels);
+    add(&mut sums.captured, more.captured);
+    add(&mut sums.host_functions, more.host_functions);
+    add(&mut sums.copies, more.copies);
+    add(&mut sums.bytes.to_device, more.bytes.to_device);
+    add(&mut sums.bytes.from_device, more.bytes.from_device);
+    add(&mut sums.bytes.on_device, more.bytes.on_device);
+    add(&mut sums.bytes.unknown, more.bytes.unknown);
+    add(&mut sums.fills, more.fills);
+    add(&mut sums.fill_bytes, more.fill_bytes);
+    add(&mut sums.waits, more.waits);
+    add(&mut sums.wait_ns, more.wait_ns);
+    add(&mut sums.copy_wait_ns, more.copy_wait_ns);
+    add(&mut sums.queries, more.queries);
+    add(&mut sums.errors, more.errors);
+    for (sum, more) in sums.durations.iter_mut().zip(&more.durations) {
+        add(sum, *more);
+    }
+    sums.first_ns = [sums.first_ns, more.first_ns].into_iter().filter(|at| *at != 0).min().unwrap_or(0);
+    sums.last_ns = sums.last_ns.max(more.last_ns);
+}
+
+/// Adds a context's sums to those of others, with its memory if that `is_there` still.
+pub(super) fn add_context(sums: &mut ContextSums, more: &ContextSums, is_there: bool) {
+    let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+    add(&mut sums.allocations, more.allocations);
+    add(&mut sums.frees, more.frees);
+    add(&mut sums.failed, more.failed);
+    add(&mut sums.waits, more.waits);
+    add(&mut sums.wait_ns, more.wait_ns);
+    if is_there {
+        add(&mut sums.bytes, more.bytes);
+        add(&mut sums.managed_bytes, more.managed_bytes);
+        add(&mut sums.host_bytes, more.host_bytes);
+        add(&mut sums.physical_bytes, more.physical_bytes);
+    }
+}
+
 /// What happened in a context since a reading before; the memory is that of now.
 pub(super) fn context_since(now: &ContextSums, before: &ContextSums) -> ContextSums {
     let difference = || {
@@ -205,6 +248,10 @@ pub(super) fn intercepted_since(now: &InterceptedCalls, before: &InterceptedCall
             reached: now.reached.checked_sub(before.reached)?,
             ns: now.ns.checked_sub(before.ns)?,
             durations,
+            // Of all, not of these alone.
+            quick_ns: now.quick_ns,
+            past: now.past.checked_sub(before.past)?,
+            past_bytes: now.past_bytes.checked_sub(before.past_bytes)?,
         })
     };
     of_all().unwrap_or_else(|| now.clone())
@@ -224,6 +271,7 @@ mod tests {
             reached: calls,
             ns,
             durations: [calls; 16],
+            ..InterceptedCalls::default()
         };
         assert_eq!(intercepted_since(&calls(7, 90), &calls(3, 40)), calls(4, 50));
         assert_eq!(intercepted_since(&calls(2, 20), &calls(3, 40)), calls(2, 20));

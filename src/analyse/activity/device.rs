@@ -2,8 +2,8 @@
 //!
 //! Three witnesses are asked, the surest first: the driver, which told the process
 //! the UUID of its device; the process's variables, read inside the set that its
-//! rules allow; and the one GPU that it has open. What none of them tells is not
-//! known.
+//! rules allow; and the one GPU that it has open. What one of them told while the process
+//! lived stays known. What none of them tells is not known.
 
 use crate::model::{ApiName, GpuEvidence, InstanceKey, Vendor};
 use crate::observation::{GpuApi, ProcessActivity};
@@ -31,6 +31,8 @@ pub(super) struct Witnesses<'a> {
     pub(super) counted: &'a ProcessActivity,
     /// What was observed of it beside that.
     pub(super) observed: Option<&'a Process>,
+    /// What its variables said when it made its first call.
+    pub(super) at_call: Option<&'a Asked>,
     /// The GPUs of the node.
     pub(super) gpus: &'a [Gpu],
 }
@@ -46,6 +48,7 @@ impl Witnesses<'_> {
         });
         let found = by_driver
             .or_else(|| resolved.map(|(gpu, instance)| (gpu, instance, GpuEvidence::Resolved)))
+            .or_else(|| self.kept(api, ordinal))
             .or_else(|| self.held(api).map(|gpu| (gpu, None, GpuEvidence::Held)));
         match found {
             Some((gpu, instance, by)) => {
@@ -75,10 +78,21 @@ impl Witnesses<'_> {
         gpus.next().map(|gpu| gpu.key.clone())
     }
 
+    /// What was found while the process lived.
+    fn kept(&self, api: GpuApi, ordinal: Option<u32>) -> Option<(String, Option<String>, GpuEvidence)> {
+        let mut kept = self.counted.resolved.iter().filter(|one| (one.api, one.ordinal) == (api, ordinal));
+        let kept = kept.find(|one| self.gpus.iter().any(|gpu| gpu.key == one.gpu))?;
+        Some((kept.gpu.clone(), kept.instance.clone(), kept.by))
+    }
+
     /// The GPU, and its MIG instance, that the process's variables make the device
-    /// with this ordinal. They may have been changed since the driver read them, so
-    /// both environments must say the same.
+    /// with this ordinal: as they were when it made its first call, where that was seen.
+    /// Else they may have been changed since the driver read them, so both environments
+    /// must say the same.
     fn resolved(&self, api: GpuApi, ordinal: u32) -> Option<(String, Option<String>)> {
+        if let Some(asked) = self.at_call {
+            return counted_as(asked, api, ordinal);
+        }
         let visible = self.observed?.visible.as_ref()?;
         let [at_exec, live] = [&visible.at_exec, &visible.live].map(|asked| counted_as(asked, api, ordinal));
         at_exec.filter(|found| live.as_ref() == Some(found))

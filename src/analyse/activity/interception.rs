@@ -1,29 +1,62 @@
-//! What a library before the driver takes of a process's calls.
+//! What a library before the driver takes of a process's calls, and which calls it has no
+//! part in.
 
 use super::amounts::{self, seconds};
 use super::process::Reader;
-use crate::observation::{FIRST_DURATION_BITS, InterceptedCalls, ProcessActivity};
-use crate::report::{Intercepted, Interception};
+use crate::model::InForce;
+use crate::observation::{InterceptedCalls, ProcessActivity};
+use crate::report::{GpuUse, Intercepted, Interception, KernelWays, Vgpu};
+
+/// What two measurements of a probe's time differ by on a busy machine: a library that takes
+/// less cannot be told from the probe. As a share of the probe's time.
+const MARGIN: f64 = 0.25;
 
 impl Reader<'_> {
-    /// The calls of a process that went through such a library; `None` if none did.
-    pub(super) fn interception(&self, counted: &ProcessActivity) -> Option<Interception> {
-        let first = counted.intercepted.first()?;
-        debug_assert!(!first.function.is_empty());
+    /// The calls of a process that went through such a library; `None` if none did. `gpus` is
+    /// what it did otherwise.
+    pub(super) fn interception(&self, counted: &ProcessActivity, gpus: &[GpuUse]) -> Option<Interception> {
+        counted.intercepted.first()?;
         let limits = self.neighbours.process(counted).and_then(|process| process.vgpu.as_deref());
         let functions = counted.intercepted.iter().map(|calls| self.function(counted, calls));
         Some(Interception {
             library: limits.and_then(|limits| limits.library.as_ref()).map(|file| file.path.clone()),
             region_processes: limits.and_then(|limits| limits.region_processes),
             functions: functions.collect(),
+            kernels: self.interval.map(|_| self.kernels(counted, gpus)),
+            sm_limit: limits.and_then(sm_limit),
         })
+    }
+
+    /// How the kernels of the interval came.
+    fn kernels(&self, counted: &ProcessActivity, gpus: &[GpuUse]) -> KernelWays {
+        let graphs = gpus.iter().filter_map(|one| one.interval).map(|work| work.graph_kernels);
+        let mut ways = KernelWays { graphs: graphs.fold(0, u64::saturating_add), ..KernelWays::default() };
+        for calls in &counted.intercepted {
+            let Some(since) = self.since.intercepted(counted, calls) else { continue };
+            match calls.function.as_str() {
+                name if name.starts_with("cuLaunchCooperative") => {
+                    ways.cooperative += since.reached.saturating_add(since.past);
+                }
+                name if name.starts_with("cuLaunch") => {
+                    ways.limited = ways.limited.saturating_add(since.reached);
+                    ways.past = ways.past.saturating_add(since.past);
+                }
+                _ => {}
+            }
+        }
+        ways
     }
 
     #[expect(clippy::cast_precision_loss, reason = "means and rates are no exact numbers")]
     fn function(&self, counted: &ProcessActivity, calls: &InterceptedCalls) -> Intercepted {
         let since = self.since.intercepted(counted, calls).unwrap_or_else(|| calls.clone());
         let measured = (since.reached > 0).then(|| seconds(since.ns) / since.reached as f64);
-        let library = typical(&since).zip(self.probe).map(|(typical, probe)| (typical - probe).max(0.0));
+        let quick = since.quick_ns.filter(|_| since.reached > 0).map(seconds);
+        let (library, at_most) = match quick.zip(self.probe) {
+            Some((quick, probe)) if quick - probe >= probe * MARGIN => (Some(quick - probe), None),
+            Some((quick, probe)) => (None, Some((quick - probe).max(0.0) + probe * MARGIN)),
+            None => (None, None),
+        };
         let per = |amount: f64| self.interval.filter(|length| *length > 0.0).map(|length| amount / length);
         Intercepted {
             function: calls.function.clone(),
@@ -32,22 +65,18 @@ impl Reader<'_> {
             calls_per_second: per(since.calls as f64),
             measured_seconds: measured,
             library_seconds: library,
+            library_at_most_seconds: at_most,
+            past: calls.past,
+            past_bytes: calls.past_bytes,
             share: library.and_then(|library| per(library * since.reached as f64)),
             durations: amounts::durations(&since.durations),
         }
     }
 }
 
-/// The time of the call in the middle, to a factor of the root of two: the middle of its
-/// class. The mean is of no use here, because a thread that loses the CPU between the two
-/// probes takes a thousand times longer.
-fn typical(calls: &InterceptedCalls) -> Option<f64> {
-    let half = calls.durations.iter().fold(0, |all: u64, calls| all.saturating_add(*calls)).div_ceil(2);
-    let mut below = 0_u64;
-    let class = calls.durations.iter().position(|calls| {
-        below = below.saturating_add(*calls);
-        half > 0 && below >= half
-    })?;
-    let end = 1_u64.checked_shl(FIRST_DURATION_BITS.saturating_add(u32::try_from(class).ok()?))?;
-    Some(seconds(end) * std::f64::consts::FRAC_1_SQRT_2)
+/// The smallest SM limit that is in force for a process.
+fn sm_limit(limits: &Vgpu) -> Option<u64> {
+    let is_held = matches!(limits.sm.in_force, InForce::Yes | InForce::Partly);
+    let devices = limits.devices.iter().filter_map(|device| device.sm_limit);
+    devices.filter(|limit| is_held && (1..100).contains(limit)).min()
 }

@@ -10,10 +10,13 @@ mod clock;
 mod device;
 mod error_name;
 mod interception;
+mod ledger;
+mod looks;
 mod neighbours;
 mod owners;
 mod process;
 mod since;
+mod totals;
 mod used;
 mod waiting;
 
@@ -21,17 +24,19 @@ mod waiting;
 mod tests;
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use crate::observation::{Activity, ActivityReading, LostRoom, Observation};
+use crate::observation::{Activity, ActivityReading, LostRoom, Observation, OwnerTotals, QuietProcess};
 use crate::policy::TimeLimit;
-use crate::report::{self, ActiveProcess, CountedLibrary, LostCalls, Payload, Work};
+use crate::report::{self, ActiveProcess, CountedLibrary, LostCalls, Payload, QuietHolder, Work};
 
 use super::joined_node::JoinedNode;
 use super::scope::cgroups_and_owners;
 use super::{AnalyseError, CallerAllocation};
 use amounts::{rates, seconds};
 use clock::Clock;
+use ledger::Ledger;
+use looks::Looks;
 use neighbours::Neighbours;
 use process::{Known, Reader};
 use since::Since;
@@ -51,6 +56,10 @@ pub struct Follower {
     known: HashMap<ProcessKey, Known>,
     /// Whether to list the streams one by one.
     streams: bool,
+    /// What was seen of processes about their first calls.
+    looks: Looks,
+    /// What owners did from their first calls on.
+    ledger: Ledger,
 }
 
 impl Follower {
@@ -63,6 +72,39 @@ impl Follower {
     /// Counts from this reading on: the next answer tells what happened since.
     pub fn begin(&mut self, sums: &Activity) {
         self.before = Some(sums.clone());
+    }
+
+    /// Goes on with the totals of a gpumap that counted before.
+    pub fn resume(&mut self, totals: Vec<OwnerTotals>) {
+        self.ledger.resume(totals);
+    }
+
+    /// Looks at processes that are about to make their first call, or just made it. The
+    /// look began and ended at these moments of `CLOCK_BOOTTIME`.
+    ///
+    /// # Errors
+    ///
+    /// As [`super::node()`].
+    pub fn look(
+        &mut self,
+        observation: &Observation,
+        (from, until): (u64, u64),
+        limit: &TimeLimit,
+    ) -> Result<(), AnalyseError> {
+        let mut join = JoinedNode::new(observation, limit);
+        let answer = cgroups_and_owners(&mut join, &CallerAllocation::default())?;
+        self.looks.add(&Neighbours::new(&join, &answer), from, until);
+        Ok(())
+    }
+
+    /// Adds to the last reading what is known of its processes and owners, for those who
+    /// read it later.
+    pub fn keep(&self, reading: &mut ActivityReading) {
+        for process in &mut reading.sums.processes {
+            let key = (process.pid, process.start_time, process.id);
+            process.resolved = self.known.get(&key).map(Known::resolved).unwrap_or_default();
+        }
+        reading.totals = self.ledger.totals();
     }
 
     /// What the observation's reading tells, and what happened since the one before.
@@ -104,21 +146,31 @@ impl Follower {
             Reader { clock, since: &since, interval, neighbours: &neighbours, streams: self.streams, probe };
         let mut known = HashMap::new();
         let mut processes: Vec<ActiveProcess> = Vec::new();
+        self.ledger.begin();
         // By id, so that what is alike below stands in the same order each time.
         let mut in_order: Vec<_> = reading.sums.processes.iter().collect();
         in_order.sort_by_key(|counted| counted.id);
         for counted in in_order {
             let key = (counted.pid, counted.start_time, counted.id);
             let mut its = self.known.remove(&key).unwrap_or_default();
-            processes.push(reader.process(counted, &mut its));
+            if its.first_look.is_nothing() {
+                its.first_look = self.looks.of(counted);
+            }
+            let process = reader.process(counted, &mut its);
+            self.ledger.add(reading, counted, &process, &its);
+            processes.push(process);
             known.insert(key, its);
         }
+        self.ledger.end(reading.sums.clock_ns, before.map(|before| before.clock_ns));
+        let counted: HashSet<(u32, u64)> = known.keys().map(|key| (key.0, key.1)).collect();
+        self.looks.keep_only(&counted, before.map_or(0, |before| before.clock_ns));
         self.known = known;
         processes.sort_by_cached_key(|process| {
             (Reverse(busy(process)), process.pid, process.start_time, process.ended_at.clone())
         });
         let activity = Self::frame(reading, clock, join);
-        with_totals(report::Activity { interval_seconds: interval, processes, ..activity })
+        let quiet = quiet(&reading.sums, clock, &neighbours);
+        with_totals(report::Activity { interval_seconds: interval, processes, quiet, ..activity })
     }
 
     /// What a reading tells beside the processes.
@@ -146,6 +198,24 @@ impl Follower {
     }
 }
 
+/// The processes that hold GPUs and made no call.
+fn quiet(sums: &Activity, clock: Clock, neighbours: &Neighbours<'_>) -> Vec<QuietHolder> {
+    let holder = |quiet: &QuietProcess| {
+        let (cgroup, process) = neighbours.there((quiet.pid, quiet.start_time))?;
+        Some(QuietHolder {
+            pid: quiet.pid,
+            start_time: quiet.start_time,
+            user: process.user.clone(),
+            comm: process.comm.clone(),
+            cgroup: cgroup.path.clone(),
+            owner: cgroup.owner.clone(),
+            since: clock.time(quiet.since_ns),
+            gpus: process.held.clone().filter(|held| !held.is_empty())?,
+        })
+    };
+    sums.quiet.iter().filter_map(holder).collect()
+}
+
 fn lost_calls(lost: &LostRoom, join: &JoinedNode<'_>) -> LostCalls {
     let user = lost.uid.and_then(|uid| join.user(uid)).map(|name| name.lossy().into_owned());
     LostCalls { map: lost.map.clone(), count: lost.count, uid: lost.uid, user }
@@ -166,7 +236,22 @@ pub(super) fn of_present(join: &JoinedNode<'_>, answer: &Payload) -> Option<repo
     activity.processes.retain(|process| {
         process.ended_at.is_none() && present.get(&process.pid) == Some(&process.start_time)
     });
+    // Of single processes nobody asks what became of others.
+    if join.observation.pids.is_empty() {
+        activity.totals = totals::of(join.observation);
+    }
     Some(with_totals(activity))
+}
+
+/// What owners did from begin to end, as an observation's reading keeps it: the answer of
+/// `gpumap activity --summary`.
+pub fn activity_totals(observation: &Observation, limit: &TimeLimit) -> Payload {
+    let join = JoinedNode::new(observation, limit);
+    let activity = observation.activity.as_deref().map(|reading| {
+        let frame = Follower::frame(reading, Clock::of(reading), &join);
+        Box::new(report::Activity { totals: totals::of(observation), ..frame })
+    });
+    Payload { activity, gpus: Some(join.gpus), ..Payload::default() }
 }
 
 /// The sums over all processes and over those of each owner.

@@ -87,10 +87,19 @@ impl<'a> Neighbours<'a> {
         })
     }
 
-    /// Which of the four sets of a process have this GPU.
-    pub(super) fn sets(&self, counted: &ProcessActivity, gpu: &str) -> SetFlags {
-        let found = self.processes.get(&(counted.pid, counted.start_time));
-        let Some((cgroup, process)) = found.copied() else { return SetFlags::default() };
+    /// A process that was observed (pid, start), and its cgroup.
+    pub(super) fn there(&self, process: (u32, u64)) -> Option<(&'a Cgroup, &'a Process)> {
+        self.processes.get(&process).copied()
+    }
+
+    /// The processes that were observed, by pid and start.
+    pub(super) fn observed(&self) -> impl Iterator<Item = ((u32, u64), &'a Process)> + '_ {
+        self.processes.iter().map(|(key, (_, process))| (*key, *process))
+    }
+
+    /// Which of the four sets of a process (pid, start) have this GPU.
+    pub(super) fn sets(&self, process: (u32, u64), gpu: &str) -> SetFlags {
+        let Some((cgroup, process)) = self.there(process) else { return SetFlags::default() };
         let verdict = cgroup.gpus.iter().find(|verdict| verdict.gpu == gpu).map(|verdict| verdict.verdict);
         let has = |keys: &[String]| keys.iter().any(|key| key == gpu);
         let live = process.visible.as_ref().map(|visible| &visible.live);

@@ -57,6 +57,6 @@ fn lost_of(processes: &[&ActiveProcess]) -> Vec<CountTable> {
 }
 
 /// The job that a step or task is part of; anything else is whole.
-fn whole(owner: &Owner) -> Owner {
+pub(super) fn whole(owner: &Owner) -> Owner {
     Owner { step: None, het_component: None, task: None, part: None, ..owner.identity() }
 }

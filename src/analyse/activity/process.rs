@@ -7,23 +7,47 @@ use super::amounts::{self, rates};
 use super::clock::Clock;
 use super::device::{Meaning, Witnesses};
 use super::error_name;
+use super::looks::FirstLook;
 use super::neighbours::{Neighbours, ProcessLocation, SetFlags};
 use super::since::Since;
 use super::waiting::Waiting;
-use crate::model::GpuEvidence;
+use crate::model::{GpuEvidence, Owner};
 use crate::observation::{
-    CallUnderWay, ContextSums, DURATION_CLASSES, ErrorCount, GpuApi, ProcessActivity, StreamSums,
+    CallUnderWay, ContextSums, DURATION_CLASSES, ErrorCount, GpuApi, ProcessActivity, ResolvedDevice,
+    StreamSums,
 };
 use crate::report::{ActiveProcess, CallError, CallNow, GpuUse, MemoryUse, StreamUse, Work};
 
 /// A device of a process: of which interface, and which one by its own count.
-type DeviceKey = (GpuApi, Option<u32>);
+pub(super) type DeviceKey = (GpuApi, Option<u32>);
 
 /// What is known of a process from readings before.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     place: Option<ProcessLocation>,
     devices: HashMap<DeviceKey, (Meaning, SetFlags)>,
+    /// What was seen of it about when it made its first call.
+    pub(super) first_look: FirstLook,
+    /// Whose it was when that was first known: its sums stay there.
+    pub(super) owner: Option<Owner>,
+}
+
+impl Known {
+    /// Which GPU a device is.
+    pub(super) fn meaning(&self, device: DeviceKey) -> Option<&Meaning> {
+        self.devices.get(&device).map(|(meaning, _)| meaning)
+    }
+
+    /// The devices of which the GPU is known.
+    pub(super) fn resolved(&self) -> Vec<ResolvedDevice> {
+        let one = |((api, ordinal), (meaning, _)): (&DeviceKey, &(Meaning, SetFlags))| {
+            let (gpu, instance) = (meaning.gpu.clone()?, meaning.instance.clone());
+            Some(ResolvedDevice { api: *api, ordinal: *ordinal, gpu, instance, by: meaning.by })
+        };
+        let mut all: Vec<ResolvedDevice> = self.devices.iter().filter_map(one).collect();
+        all.sort_by_key(|one| (one.api, one.ordinal));
+        all
+    }
 }
 
 /// Reads processes of one reading.
@@ -42,9 +66,9 @@ pub(super) struct Reader<'a> {
 
 /// What was counted on one device.
 #[derive(Debug, Default)]
-struct Counted<'a> {
-    streams: Vec<&'a StreamSums>,
-    contexts: Vec<&'a ContextSums>,
+pub(super) struct Counted<'a> {
+    pub(super) streams: Vec<&'a StreamSums>,
+    pub(super) contexts: Vec<&'a ContextSums>,
     /// Calls under way now, and at the reading before.
     calls: Vec<&'a CallUnderWay>,
     before: Vec<&'a CallUnderWay>,
@@ -57,6 +81,7 @@ impl Reader<'_> {
             known.place = Some(place);
         }
         let place = known.place.clone();
+        known.owner = known.owner.take().or_else(|| place.as_ref().and_then(|place| place.owner.clone()));
         let mut gpus: Vec<GpuUse> = Vec::new();
         // Calls that it made before its context was known may be on the GPU of another
         // of its devices.
@@ -79,6 +104,7 @@ impl Reader<'_> {
         }
         let busy = |one: &GpuUse| (one.interval.map_or(0, |work| work.enqueued()), one.counts.enqueued());
         gpus.sort_by_key(|one| Reverse(busy(one)));
+        let interception = self.interception(counted, &gpus);
         let place = place
             .map(|place| (Some(place.cgroup), place.cgroup_hex, place.owner, place.user, place.user_hex));
         let (cgroup, cgroup_hex, owner, user, user_hex) = place.unwrap_or_default();
@@ -101,7 +127,7 @@ impl Reader<'_> {
             executed: counted.executed,
             errors: counted.errors.iter().map(|error| self.error(counted, error)).collect(),
             gpus,
-            interception: self.interception(counted),
+            interception,
         }
     }
 
@@ -112,16 +138,21 @@ impl Reader<'_> {
         device: DeviceKey,
         known: &mut Known,
     ) -> (Meaning, SetFlags) {
-        let observed = self.neighbours.process(counted);
-        let witnesses = Witnesses { counted, observed, gpus: self.neighbours.gpus() };
+        let now = self.neighbours.process(counted);
+        let observed = now.or(known.first_look.process());
+        let at_call = known.first_look.asked();
+        let witnesses = Witnesses { counted, observed, at_call, gpus: self.neighbours.gpus() };
         let meaning = witnesses.meaning(device.0, device.1);
         let before = known.devices.get(&device);
         let is_surer = |before: &&(Meaning, SetFlags)| before.0.by < meaning.by;
         let meaning = before.filter(is_surer).map_or(meaning, |before| before.0.clone());
-        let sets = match (observed, &meaning.gpu) {
-            (Some(_), Some(gpu)) => self.neighbours.sets(counted, gpu),
+        let sets = match (now, &meaning.gpu) {
+            (Some(_), Some(gpu)) => self.neighbours.sets((counted.pid, counted.start_time), gpu),
             (Some(_), None) => SetFlags::default(),
-            (None, _) => before.map(|before| before.1).unwrap_or_default(),
+            (None, Some(gpu)) => {
+                before.map(|before| before.1).or_else(|| known.first_look.sets(gpu)).unwrap_or_default()
+            }
+            (None, None) => before.map(|before| before.1).unwrap_or_default(),
         };
         known.devices.insert(device, (meaning.clone(), sets));
         (meaning, sets)
@@ -221,7 +252,7 @@ impl Reader<'_> {
 }
 
 /// The sums of a process by device. A stream is on the device of its context.
-fn by_device<'a>(
+pub(super) fn by_device<'a>(
     counted: &'a ProcessActivity,
     before: &'a [CallUnderWay],
 ) -> BTreeMap<DeviceKey, Counted<'a>> {

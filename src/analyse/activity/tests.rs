@@ -51,7 +51,8 @@ fn process(pid: u32, streams: Vec<StreamSums>, contexts: Vec<ContextSums>) -> Pr
 
 fn reading(clock_ns: u64, processes: Vec<ProcessActivity>) -> ActivityReading {
     let sums = Activity { clock_ns, since_ns: SECOND, sampled_every: 64, processes, ..Activity::default() };
-    ActivityReading { at: "2026-11-21T09:16:51Z".to_owned(), every_ms: 2000, whole_node: true, sums }
+    let at = "2026-11-21T09:16:51Z".to_owned();
+    ActivityReading { at, every_ms: 2000, whole_node: true, sums, totals: Vec::new() }
 }
 
 fn with(mut node: Observation, reading: ActivityReading) -> Observation {
@@ -195,6 +196,95 @@ fn witnesses() {
     hip.contexts[0].api = GpuApi::Hip;
     let answer = report(&mut Follower::default(), &with(holding(node(), 142, &[1]), reading(2, vec![hip])));
     assert_eq!(only(&answer).by, GpuEvidence::Unknown);
+}
+
+/// Make sure that variables which a process set before its first call tell its GPU where a look
+/// before the call and one after it saw them, also when the process has ended since.
+#[test]
+fn looks_about_the_first_call() {
+    let of = |looks: &[(u64, u64)], is_there: bool| {
+        let mut follower = Follower::default();
+        for (from, until) in looks {
+            follower.look(&node(), (*from, *until), &TimeLimit::default()).unwrap();
+        }
+        let mut its = process(143, vec![stream(7, 0, 1)], vec![context(7, Some(0))]);
+        its.first_ns = 5 * SECOND;
+        let mut now = node();
+        if !is_there {
+            its.ended_ns = Some(7 * SECOND);
+            now.processes.retain(|process| process.pid != 143);
+        }
+        let answer = report(&mut follower, &with(now, reading(8 * SECOND, vec![its])));
+        (only(&answer).gpu.clone(), only(&answer).by)
+    };
+    let known = (Some(key(1)), GpuEvidence::Resolved);
+    let unknown = (None, GpuEvidence::Unknown);
+    let (before, during, after, late) = ((3, 4), (4, 6), (6, 7), (6, 8));
+    let at = |all: &[(u64, u64)]| all.iter().map(|(a, b)| (a * SECOND, b * SECOND)).collect::<Vec<_>>();
+    assert_eq!(of(&at(&[before, after]), true), known);
+    assert_eq!(of(&at(&[before, after]), false), known);
+    // What was seen on one side alone may have changed.
+    for looks in [&[before][..], &[after], &[during, after], &[before, during]] {
+        assert_eq!(of(&at(looks), true), unknown, "{looks:?}");
+    }
+    assert_eq!(of(&at(&[before, late]), false), unknown);
+}
+
+/// Make sure that what ended processes did stays with their owner, that sums never go down
+/// and peaks are told within their bounds, and that a gpumap which goes on adds to them.
+#[test]
+fn totals_of_owners() {
+    let mut follower = Follower::default();
+    let of = |pid: u32, launches, bytes, peak, ended: Option<u64>| {
+        let mut its = process(pid, vec![stream(7, 0, launches)], vec![context(7, Some(0))]);
+        (its.since_ns, its.ended_ns) = (SECOND, ended);
+        (its.contexts[0].bytes, its.contexts[0].peak_bytes) = (bytes, peak);
+        its
+    };
+    let read = |follower: &mut Follower, clock: u64, processes| {
+        let observation = with(node(), reading(clock * SECOND, processes));
+        report(follower, &observation);
+        let mut kept = reading(clock * SECOND, Vec::new());
+        follower.keep(&mut kept);
+        let all = kept.totals.clone();
+        let told = totals::of(&with(node(), kept));
+        let job =
+            told.into_iter().find(|one| one.owner.as_ref().is_some_and(|owner| owner.job_id == Some(4711)));
+        (all, job.unwrap())
+    };
+    follower.begin(&reading(SECOND, Vec::new()).sums);
+    let (_, first) = read(&mut follower, 3, vec![of(114, 10, 100, 300, None), of(115, 5, 150, 200, None)]);
+    assert_eq!((first.processes, first.alive, first.gpus[0].counts.launches), (2, 2, 15));
+    assert_eq!((first.gpus[0].peak_bytes, first.gpus[0].peak_at_most_bytes), (300, 500));
+    assert_eq!(first.gpus[0].idle_share, Some(0.0));
+    let (_, second) =
+        read(&mut follower, 5, vec![of(114, 10, 100, 300, Some(4 * SECOND)), of(115, 5, 150, 200, None)]);
+    assert_eq!((second.processes, second.alive, second.gpus[0].counts.launches), (2, 1, 15));
+    // Nothing happened in the second of two intervals.
+    assert_eq!(second.gpus[0].idle_share, Some(0.5));
+    let (kept, third) = read(&mut follower, 7, vec![of(115, 9, 150, 350, Some(6 * SECOND))]);
+    assert_eq!((third.processes, third.alive, third.gpus[0].counts.launches), (2, 0, 19));
+    assert_eq!((third.gpus[0].peak_bytes, third.gpus[0].now_bytes, third.partial), (350, 0, false));
+    assert_eq!((third.seconds, third.gpus[0].used_seconds), (5.0, 3.0));
+    let (_, last) = read(&mut follower, 9, Vec::new());
+    assert_eq!((last.gpus, last.processes, last.seconds), (third.gpus, third.processes, third.seconds));
+    let mut next = Follower::default();
+    next.resume(kept);
+    let (_, more) = read(&mut next, 9, vec![of(115, 2, 0, 0, None)]);
+    assert_eq!((more.processes, more.gpus[0].counts.launches, more.partial), (3, 21, true));
+}
+
+/// Make sure that a process which holds a GPU and made no call is told as such.
+#[test]
+fn quiet_holders() {
+    let mut reading = reading(8 * SECOND, Vec::new());
+    let start_time = node().processes.iter().find(|it| it.pid == 115).unwrap().start_time;
+    reading.sums.quiet = vec![QuietProcess { pid: 115, start_time, since_ns: 2 * SECOND }];
+    let answer = report(&mut Follower::default(), &with(holding(node(), 115, &[0]), reading.clone()));
+    let [one] = answer.quiet.as_slice() else { panic!("{answer:?}") };
+    assert_eq!((one.pid, &one.gpus, one.owner.as_ref().unwrap().job_id), (115, &vec![key(0)], Some(4711)));
+    assert_eq!(one.since, "2026-11-21T09:16:45.000Z");
+    assert!(report(&mut Follower::default(), &with(node(), reading)).quiet.is_empty());
 }
 
 /// Make sure that calls of an unknown context are put beside others on the same GPU.

@@ -12,7 +12,8 @@ pub(super) fn observe(invocation: &Invocation<'_>, reading: ActivityReading) -> 
     let deadline = invocation.global.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let options = Options { detail: true, deadline, ..invocation.options() };
     let alive = reading.sums.processes.iter().filter(|process| process.ended_ns.is_none());
-    let mut pids: Vec<u32> = alive.map(|process| process.pid).collect();
+    let quiet = reading.sums.quiet.iter().map(|process| process.pid);
+    let mut pids: Vec<u32> = alive.map(|process| process.pid).chain(quiet).collect();
     pids.sort_unstable();
     pids.dedup();
     let seen = (!pids.is_empty()).then(|| observe::processes(&options, &pids));

@@ -2,11 +2,12 @@
 
 mod interval;
 mod saved;
+mod summary;
 mod wall_clock;
 
 use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStringExt as _;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nix::sys::signalfd::SignalFd;
 
@@ -18,31 +19,45 @@ use crate::activity::{ActivityError, CountingOptions, Interception, Session};
 use crate::analyse::{CallerAllocation, Follower, TimeLimit};
 use crate::cli::{ActivityArgs, Exit};
 use crate::model::ProblemCode;
-use crate::observation::{ActivityReading, Observation, Text};
-use crate::observe;
+use crate::observation::{ActivityReading, Observation, ProcessActivity, Text};
+use crate::observe::{self, Options};
 use crate::render;
 use crate::report::{Document, Payload};
+use crate::sys::clock::boot_ns;
 use wall_clock::WallClock;
+
+/// How long processes are looked at about their first call: the next one waits.
+const LOOKING: Duration = Duration::from_millis(500);
 
 /// Runs the command.
 pub(super) fn run(invocation: &mut Invocation<'_>, args: &ActivityArgs) -> Result<Exit, Failure> {
+    if args.summary {
+        return summary::run(invocation, args);
+    }
     if invocation.global.from.is_some() {
         return saved::run(invocation, args);
     }
     resident::give_up_rights(ProblemCode::Activity)?;
     let signals = resident::signals(ProblemCode::Activity)?;
     let scope = scope::of(invocation, &args.pid, &args.cgroup, &args.job)?;
-    let mut session = Session::start(&scope, &invocation.global.proc, options(args)).map_err(refused)?;
+    let mut session =
+        Session::start(&scope, &invocation.global.proc, options(args, invocation.global.verbose > 0))
+            .map_err(refused)?;
     let options_of_node = invocation.options();
     session.name_cgroups(move |id| {
         let path = observe::id_cgroup(&options_of_node, id)?;
         Some(Text::from(path.into_os_string().into_vec()))
     });
-    let mut between = Interception::new(&scope, &invocation.global.proc);
+    let mut between = Interception::new(&scope, &invocation.global.proc, CountingOptions::default());
     let mut follower = Follower::new(invocation.global.verbose > 0);
+    session.notice_processes();
     let mut first = session.read().map_err(refused)?;
     between.complete(&mut first).map_err(refused)?;
     follower.begin(&first);
+    follower.resume(
+        args.state.as_deref().map_or_else(Vec::new, |path| files::activity_state::totals(invocation, path)),
+    );
+    first.processes.retain(|process| process.ended_ns.is_some());
     let end = args.lasting.and_then(|lasting| Instant::now().checked_add(lasting));
     let mut counting = Counting {
         output: Output::start(std::io::stdout().as_fd())?,
@@ -51,6 +66,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &ActivityArgs) -> Resul
         args,
         between,
         follower,
+        early: first.processes,
         whole_node: scope.all,
         printed: false,
         told: render::Told::default(),
@@ -68,6 +84,8 @@ struct Counting<'s, 'a> {
     /// What libraries before the driver take.
     between: Interception,
     follower: Follower,
+    /// Processes that ended before the first interval.
+    early: Vec<ProcessActivity>,
     /// Whether all processes of the node are counted.
     whole_node: bool,
     /// Whether an interval was printed already, and which sentences were.
@@ -110,7 +128,23 @@ impl Counting<'_, '_> {
                 return Ok(false);
             }
             session.wait(left, Some(self.signals.as_fd())).map_err(refused)?;
+            self.look(&session.take_noticed());
         }
+    }
+
+    /// Looks at processes that are about to make their first call, or made it: they may
+    /// have ended before the next reading.
+    fn look(&mut self, pids: &[u32]) {
+        if pids.is_empty() {
+            return;
+        }
+        let deadline = Instant::now().checked_add(LOOKING);
+        let options = Options { detail: true, deadline, ..self.invocation.options() };
+        let from = boot_ns();
+        // What could not be seen is not known: the reading says so of each process.
+        let Ok(seen) = observe::processes(&options, pids) else { return };
+        let limit = TimeLimit::at(deadline);
+        let _as_above = self.follower.look(&seen, (from, boot_ns()), &limit);
     }
 
     /// Reads the counts, tells what happened and keeps the state. Whether nothing is
@@ -118,16 +152,19 @@ impl Counting<'_, '_> {
     fn interval(&mut self, session: &mut Session) -> Result<bool, Failure> {
         let mut sums = session.read().map_err(refused)?;
         self.between.complete(&mut sums).map_err(refused)?;
+        sums.processes.append(&mut self.early);
         let reading = ActivityReading {
             at: self.wall.at(sums.clock_ns).to_string(),
             every_ms: u64::try_from(self.args.every.as_millis()).unwrap_or(u64::MAX),
             whole_node: self.whole_node,
             sums,
+            totals: Vec::new(),
         };
-        let observation = interval::observe(self.invocation, reading);
+        let mut observation = interval::observe(self.invocation, reading);
         let payload =
             self.follower.report(&observation, &CallerAllocation::default(), &TimeLimit::default())?;
-        if let Some(path) = &self.args.state {
+        if let Some((path, reading)) = self.args.state.as_ref().zip(observation.activity.as_deref_mut()) {
+            self.follower.keep(reading);
             files::save(path, &observation)?;
         }
         let document = document(&observation, payload);
@@ -173,8 +210,8 @@ fn document(observation: &Observation, payload: Payload) -> Document {
 }
 
 /// How calls are counted.
-fn options(args: &ActivityArgs) -> CountingOptions {
-    CountingOptions { every: args.time_one_in, costly: args.costly, ..CountingOptions::default() }
+fn options(args: &ActivityArgs, streams: bool) -> CountingOptions {
+    CountingOptions { every: args.time_one_in, costly: args.costly, streams, ..CountingOptions::default() }
 }
 
 fn refused(error: ActivityError) -> Failure {

@@ -15,7 +15,8 @@ use nix::unistd::geteuid;
 use super::{name, read_from, saved};
 use crate::commands::invocation::{Failure, Invocation};
 use crate::model::ProblemCode;
-use crate::observation::{ActivityReading, Observation, Problem, SCHEMA};
+use crate::observation::{ActivityReading, Observation, OwnerTotals, Problem, SCHEMA};
+use crate::observe;
 use crate::sys::absence::OrAbsent as _;
 use crate::sys::dir::open_readable;
 use crate::sys::retry::again;
@@ -127,6 +128,26 @@ fn read(invocation: &mut Invocation<'_>, path: &Path, is_roots: bool) -> Result<
         _ => return read_from(invocation, file, path),
     };
     Err(Failure::new(ProblemCode::BadState, path.to_string_lossy(), why, KEEP_ONE))
+}
+
+/// All that a state file of this boot holds, however old that is.
+pub(crate) fn whole(invocation: &mut Invocation<'_>, path: &Path) -> Result<Observation, Failure> {
+    let bytes = read(invocation, path, path == Path::new(USUAL))?;
+    let kept = saved::parse(&bytes, &name(path))?;
+    let boot = observe::this_boot(&invocation.options());
+    let boot = boot.map_err(|(file, errno)| Failure::file(&file, &errno.into()))?;
+    if kept.host.boot_id != boot {
+        let why = "written on another host or boot";
+        return Err(Failure::new(ProblemCode::BadState, name(path), why, KEEP_ONE));
+    }
+    Ok(kept)
+}
+
+/// What a gpumap before this one kept of owners in a state file; nothing where that is
+/// none that can be believed, of this boot.
+pub(crate) fn totals(invocation: &mut Invocation<'_>, path: &Path) -> Vec<OwnerTotals> {
+    let kept = whole(invocation, path).ok().and_then(|kept| kept.activity);
+    kept.map(|reading| reading.totals).unwrap_or_default()
 }
 
 /// The counts in a state file of this boot.

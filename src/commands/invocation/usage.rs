@@ -14,19 +14,29 @@ use crate::render::sanitize;
 /// Prints clap's message: help and version on standard output, a usage error on
 /// standard error, and with --json an envelope too.
 pub fn refuse(error: &clap::Error) -> Exit {
-    let _nobody_left = print(error);
-    if !error.use_stderr() {
-        return Exit::Yes;
-    }
     // `env::args()` would panic at arguments that are not UTF-8.
     let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     let words: Vec<String> = words.take_while(|word| word != "--").collect();
+    let is_redacted = error.use_stderr() && words.iter().any(|word| word == "--redact");
+    let message = if is_redacted { redacted(error) } else { error.to_string() };
+    let _nobody_left = if is_redacted { io::stderr().write_all(message.as_bytes()) } else { print(error) };
+    if !error.use_stderr() {
+        return Exit::Yes;
+    }
     if words.iter().any(|word| word == "--json") {
-        let message = error.to_string();
         let first = message.lines().next().unwrap_or_default();
         usage(command(&words), first.trim_start_matches("error: "));
     }
     exit(&words)
+}
+
+/// The message without what was typed: for a bug report.
+fn redacted(error: &clap::Error) -> String {
+    let kind = error.kind();
+    format!(
+        "error: {}\n\nFor more information, try '--help'.\n",
+        kind.as_str().unwrap_or("malformed command line")
+    )
 }
 
 /// Prints clap's message. It repeats the arguments, and these may be names that a user

@@ -3,9 +3,9 @@
 
 use std::io::{self, Write};
 
-use super::amounts::{class, count, duration};
+use super::amounts::{bytes, class, count, duration};
 use crate::render::{Style, sanitize};
-use crate::report::{ActiveProcess, Intercepted, Interception};
+use crate::report::{ActiveProcess, Intercepted, Interception, KernelWays};
 
 /// A launch that waits longer than this for a library's bookkeeping goes through a build
 /// that looks at all processes of the region. Newer ones take some 20 ns, the oldest
@@ -24,6 +24,9 @@ pub(super) fn write(out: &mut dyn Write, style: Style, processes: &[&ActiveProce
                 let classes: Vec<String> = function.durations.iter().map(class).collect();
                 writeln!(out, "    times with the probe's own: {}", classes.join(", "))?;
             }
+        }
+        for sentence in past(between) {
+            writeln!(out, "  {}: {sentence}", process.pid)?;
         }
         if is_slow(between) {
             writeln!(
@@ -47,6 +50,11 @@ fn sentence(between: &Interception, function: &Intercepted) -> Option<String> {
     let rate = function.calls_per_second.map(|rate| format!(", {} times a second", count(rate)));
     let rate = rate.unwrap_or_default();
     let time = match (function.library_seconds, function.measured_seconds) {
+        _ if function.calls == 0 => return None,
+        (None, _) if function.library_at_most_seconds.is_some() => {
+            let most = duration(function.library_at_most_seconds.unwrap_or_default());
+            format!("takes less than {most} before each {name} reaches the driver, not measurable here{rate}")
+        }
         (Some(own), _) => format!("takes some {} before each {name} reaches the driver{rate}", duration(own)),
         (None, Some(with)) => {
             format!(
@@ -69,6 +77,57 @@ fn sentence(between: &Interception, function: &Intercepted) -> Option<String> {
     Some(format!("{library} {time}{share}{crowd}"))
 }
 
+/// What goes past the library, or past its limits.
+fn past(between: &Interception) -> Vec<String> {
+    let mut sentences = Vec::new();
+    sentences.extend(between.kernels.zip(between.sm_limit).and_then(|(ways, limit)| limited(ways, limit)));
+    let calls = between.functions.iter().filter(|function| function.past > 0);
+    let memory: Vec<&Intercepted> = calls.filter(|function| is_allocation(&function.function)).collect();
+    if !memory.is_empty() {
+        let asked = memory.iter().map(|function| function.past_bytes).fold(0, u64::saturating_add);
+        let count = memory.iter().map(|function| function.past).fold(0, u64::saturating_add);
+        let names: Vec<_> = memory.iter().map(|function| sanitize::text(&function.function)).collect();
+        let asked = if asked > 0 {
+            format!("{} of memory asked for", bytes(asked))
+        } else {
+            "memory asked for".to_owned()
+        };
+        let calls = if count == 1 { "call".to_owned() } else { format!("{count} calls") };
+        sentences.push(format!("{asked} past the library, in {calls} of {}", names.join(", ")));
+    }
+    sentences
+}
+
+fn is_allocation(function: &str) -> bool {
+    ["cuMemAlloc", "cuMemCreate", "cuArray", "cuMipmapped"].iter().any(|begin| function.starts_with(begin))
+}
+
+/// `the SM limit of 30 % is in force for 3 % of its kernels: 97 % come by graphs, which this
+/// build does not limit`
+#[expect(clippy::cast_precision_loss, reason = "whole percents are shown")]
+fn limited(ways: KernelWays, limit: u64) -> Option<String> {
+    let all =
+        [ways.limited, ways.graphs, ways.cooperative, ways.past].into_iter().fold(0, u64::saturating_add);
+    let percent = |kernels: u64| kernels as f64 * 100.0 / all as f64;
+    let others = [
+        (ways.graphs, "graphs"),
+        (ways.cooperative, "cooperative launches"),
+        (ways.past, "calls that the library has no part in"),
+    ];
+    let others: Vec<String> = others
+        .into_iter()
+        .filter(|(kernels, _)| *kernels > 0)
+        .map(|(kernels, way)| format!("{:.0} % come by {way}", percent(kernels)))
+        .collect();
+    (!others.is_empty()).then(|| {
+        format!(
+            "the SM limit of {limit} % is in force for {:.0} % of its kernels: {}, which this build does not limit",
+            percent(ways.limited),
+            others.join(", ")
+        )
+    })
+}
+
 fn is_slow(between: &Interception) -> bool {
     let is_launch = |function: &&Intercepted| function.function.starts_with("cuLaunch");
     let mut times =
@@ -79,6 +138,35 @@ fn is_slow(between: &Interception) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Make sure that kernels and memory which the library does not limit are told.
+    #[test]
+    fn past_its_limits() {
+        let ways = KernelWays { limited: 3, graphs: 97, ..KernelWays::default() };
+        let pool = Intercepted {
+            function: "cuMemAllocFromPoolAsync".to_owned(),
+            past: 12,
+            past_bytes: 9 << 30,
+            ..Intercepted::default()
+        };
+        let between = Interception {
+            functions: vec![pool],
+            kernels: Some(ways),
+            sm_limit: Some(30),
+            ..Interception::default()
+        };
+        assert_eq!(
+            past(&between),
+            [
+                "the SM limit of 30 % is in force for 3 % of its kernels: 97 % come by graphs, which this build \
+                 does not limit",
+                "9.0 GiB of memory asked for past the library, in 12 calls of cuMemAllocFromPoolAsync"
+            ]
+        );
+        let all = KernelWays { limited: 3, ..KernelWays::default() };
+        assert!(past(&Interception { kernels: Some(all), ..between.clone() }).len() == 1);
+        assert!(past(&Interception { sm_limit: None, functions: Vec::new(), ..between }).is_empty());
+    }
 
     /// Make sure that calls which all reached the driver are not told as refused after an
     /// interval without a call, and that refused ones are.

@@ -7,19 +7,21 @@ mod gpu_of_use;
 mod interception;
 mod notes;
 mod told;
+mod totals;
 
 use std::io::{self, Write};
 
 use super::counted::counted;
 use super::table::{self, Last};
-use super::{Style, owner, sanitize};
+use super::{Style, gpu_names, names, owner, sanitize};
 use crate::model::GpuEvidence;
-use crate::report::{ActiveProcess, Activity, Gpu, GpuUse, Payload, Rates, StreamUse, Work};
+use crate::report::{ActiveProcess, Activity, Gpu, GpuUse, Payload, QuietHolder, Rates, StreamUse, Work};
 use amounts::{byte_rate, bytes, count, idle};
 
 use gpu_of_use::gpu;
 
 pub use told::Told;
+pub use totals::write as write_totals;
 
 /// Characters of a command name, and of an owner's.
 const COMMAND: usize = 15;
@@ -40,7 +42,7 @@ pub fn write_next(out: &mut dyn Write, style: Style, payload: &Payload, told: &m
     let gpus = payload.gpus.as_deref().unwrap_or_default();
     let processes: Vec<&ActiveProcess> = activity.processes.iter().collect();
     writeln!(out, "{}", heading(activity))?;
-    table(out, style, activity, &processes, gpus)?;
+    table(out, style, activity, &processes, &|_| true, gpus)?;
     notes::of_processes(out, style, &processes, gpus, told)?;
     notes::of_counting(out, style, activity, told)
 }
@@ -62,7 +64,7 @@ pub(super) fn section(
         return notes::of_counting(out, style, activity, told);
     }
     writeln!(out, "\nActivity since {}", sanitize::text(&activity.since))?;
-    table(out, style, activity, &processes, gpus)?;
+    table(out, style, activity, &processes, &|_| false, gpus)?;
     notes::of_processes(out, style, &processes, gpus, told)?;
     notes::of_counting(out, style, activity, told)
 }
@@ -112,13 +114,15 @@ fn table(
     style: Style,
     activity: &Activity,
     processes: &[&ActiveProcess],
+    is_asked: &dyn Fn(&QuietHolder) -> bool,
     gpus: &[Gpu],
 ) -> io::Result<()> {
     let uses: Vec<(&ActiveProcess, &GpuUse)> =
         processes.iter().flat_map(|it| it.gpus.iter().map(move |one| (*it, one))).collect();
     let uses: Vec<_> =
         uses.into_iter().filter(|(process, one)| style.all || !is_past(process, one)).collect();
-    if uses.is_empty() {
+    let quiet: Vec<&QuietHolder> = activity.quiet.iter().filter(|one| is_asked(one)).collect();
+    if uses.is_empty() && quiet.is_empty() {
         return Ok(());
     }
     let [launches, copied] = if activity.interval_seconds.is_some() { RATES } else { COUNTS };
@@ -130,8 +134,11 @@ fn table(
         rows.push(row(process, one, gpus));
         rows.extend(one.streams.iter().flatten().map(stream));
     }
+    let left = if style.all { usize::MAX } else { SHOWN.saturating_sub(uses.len()) };
+    rows.extend(quiet.iter().take(left).map(|one| quiet_row(activity, one, gpus)));
+    let uses = uses.len() + quiet.len();
     table::write(out, style, &header, &right, rows, Last::Runs)?;
-    match uses.len().saturating_sub(SHOWN) {
+    match uses.saturating_sub(SHOWN) {
         0 => Ok(()),
         _ if style.all => Ok(()),
         more => writeln!(out, "  … and {more} more (-v lists all)"),
@@ -172,6 +179,32 @@ fn row(process: &ActiveProcess, one: &GpuUse, gpus: &[Gpu]) -> Vec<String> {
     row
 }
 
+/// A process that holds GPUs and made no call. What it allocated before is not known.
+fn quiet_row(activity: &Activity, one: &QuietHolder, gpus: &[Gpu]) -> Vec<String> {
+    let time = |text: &str| text.parse::<jiff::Timestamp>().ok();
+    let idle =
+        time(&activity.at).zip(time(&one.since)).map(|(at, since)| at.duration_since(since).as_secs_f64());
+    let owner = one.owner.as_ref();
+    vec![
+        one.pid.to_string(),
+        sanitize::short(&one.comm, COMMAND, "…"),
+        owner.map_or_else(|| "-".to_owned(), |owner| sanitize::short(&owner::full(owner), OWNER, "…")),
+        names::set(gpu_names::key_names(&one.gpus, &[], gpus)),
+        GpuEvidence::Held.to_string(),
+        "0".to_owned(),
+        "-".to_owned(),
+        "?".to_owned(),
+        if activity.interval_seconds.is_some() { "0 %" } else { "-" }.to_owned(),
+        "0".to_owned(),
+        idle_since(idle),
+    ]
+}
+
+/// `>5m`: it made no call for so long at least.
+fn idle_since(seconds: Option<f64>) -> String {
+    seconds.map_or_else(|| "?".to_owned(), |seconds| format!(">{}", idle(seconds).replace("now", "0s")))
+}
+
 /// How long ago the last call was, or how long the process waits in one: `waits 3h`.
 fn idle_of(process: &ActiveProcess, one: &GpuUse) -> String {
     let is_known = !at_least::is_concerned(process, at_least::WAITS);
@@ -185,7 +218,7 @@ fn stream(stream: &StreamUse) -> Vec<String> {
     let name = match stream.stream.as_str() {
         "0x0" => "default stream".to_owned(),
         "0x2" => "threads' default".to_owned(),
-        "0x3" => "further streams".to_owned(),
+        "0x3" => "other streams".to_owned(),
         handle => sanitize::short(handle, 18, "…"),
     };
     let empty = String::new;

@@ -22,11 +22,21 @@ pub struct Intercepted {
     /// that was seen where there is none: with the cost of one probe. Null where no
     /// call reached the driver.
     pub measured_seconds: Option<f64>,
-    /// What the library takes for the call in the middle: the middle of its class, so
-    /// right to a factor of 1.4, without `probe_seconds`. Null where one of the two is
-    /// not known. The mean is no measure of it: a thread that loses the CPU meanwhile
-    /// takes far longer.
+    /// What the library takes where nothing comes between: the time below which a tenth of
+    /// the calls took since that was seen, without `probe_seconds`. Null where one of the two
+    /// is not known, or where their difference is no longer than what the probes' own time
+    /// varies: see `library_at_most_seconds`. The mean is no measure of it: a thread that
+    /// loses the CPU meanwhile takes far longer.
     pub library_seconds: Option<f64>,
+    /// What it takes at most where that is too short to be measured here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub library_at_most_seconds: Option<f64>,
+    /// Calls of the driver's function that the library had no part in, since that was seen.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub past: u64,
+    /// Bytes of device memory that these asked for.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub past_bytes: u64,
     /// How many seconds of each second of the interval the library takes for this
     /// function, all threads together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -46,4 +56,32 @@ pub struct Interception {
     pub region_processes: Option<usize>,
     /// The functions, the one that takes longest first.
     pub functions: Vec<Intercepted>,
+    /// The ways in which kernels came in the interval; left out where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernels: Option<KernelWays>,
+    /// Whether an SM limit of its is in force for kernels that the library holds back, and
+    /// how large it is in percent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sm_limit: Option<u64>,
+}
+
+/// The ways in which kernels of a process came to the driver. The library holds back those of
+/// the first alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct KernelWays {
+    /// Launches that the library holds back where an SM limit is in force: its
+    /// `cuLaunchKernel` and `cuLaunchKernelEx`.
+    pub limited: u64,
+    /// Kernels of launched graphs, as far as they are known.
+    pub graphs: u64,
+    /// Cooperative launches.
+    pub cooperative: u64,
+    /// Launches that went past the library: of functions that it does not have
+    /// (`cuLaunchKernel_ptsz`), or taken from the driver itself.
+    pub past: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }

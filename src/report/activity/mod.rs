@@ -4,7 +4,9 @@
 //! A launch is work that was handed to a GPU. How long the GPU worked on it is not
 //! known here.
 
+mod call_error;
 mod interception;
+mod totals;
 mod work;
 
 use schemars::JsonSchema;
@@ -13,7 +15,9 @@ use serde::{Deserialize, Serialize};
 use crate::model::{CountTable, GpuEvidence, Owner, ProbeEngine};
 use crate::observation::{GpuApi, Uncovered};
 
-pub use interception::{Intercepted, Interception};
+pub use call_error::CallError;
+pub use interception::{Intercepted, Interception, KernelWays};
+pub use totals::{GpuWork, OwnerWork};
 pub use work::{DurationClass, MemoryUse, Rates, Work};
 
 /// Everything that one reading of the counts tells.
@@ -44,6 +48,14 @@ pub struct Activity {
     pub processes: Vec<ActiveProcess>,
     /// The same by owner: whole jobs, pods, containers and units, the busiest first.
     pub owners: Vec<OwnerActivity>,
+    /// Processes that hold GPUs and use a library whose calls are counted, and made no call
+    /// since.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub quiet: Vec<QuietHolder>,
+    /// What each owner did from its first call on, with processes that have ended and
+    /// owners that are gone; the busiest first. Of a state file that keeps it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub totals: Vec<OwnerWork>,
     /// All of it together, since counting began. Calls of processes that ended
     /// before the last interval are not in it.
     pub total: Work,
@@ -67,6 +79,29 @@ pub struct Activity {
     /// Functions and files whose calls are not counted, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub uncovered: Vec<Uncovered>,
+}
+
+/// A process that holds GPUs, and made no call that was counted. What it allocated before
+/// counting began is not known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct QuietHolder {
+    /// Pid.
+    pub pid: u32,
+    /// Start time in clock ticks since boot.
+    pub start_time: u64,
+    /// Name of its user, as the node has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// Command name.
+    pub comm: String,
+    /// Its cgroup.
+    pub cgroup: String,
+    /// Whose cgroup that is.
+    pub owner: Option<Owner>,
+    /// Since when its calls would be counted, RFC 3339.
+    pub since: String,
+    /// Keys of the GPUs that it has open.
+    pub gpus: Vec<String>,
 }
 
 /// Calls of one user for which there was no room in one of the kernel's tables.
@@ -168,25 +203,6 @@ pub struct CallNow {
     pub seconds: f64,
     /// Whether the thread waits for the GPU in it.
     pub waits: bool,
-}
-
-/// An error that calls of a process returned.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct CallError {
-    /// Whose code it is.
-    pub api: GpuApi,
-    /// The code.
-    pub code: u32,
-    /// Its name in the driver's header; null for a code that gpumap does not know.
-    pub name: Option<String>,
-    /// How often, since counting began.
-    pub count: u64,
-    /// How often in the interval.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub interval: Option<u64>,
-    /// Whether every further call of the process fails after it: the process has to
-    /// end before it can use the GPU again.
-    pub sticky: bool,
 }
 
 /// What a process did on one GPU.

@@ -164,6 +164,18 @@ impl Bench {
         Counting { session, _alone: alone }
     }
 
+    /// Begins to count launches by context alone, and waits as above.
+    pub fn session_by_context(&self, mode: Mode, every: u32) -> Counting {
+        let alone = (mode == Mode::Pair).then(|| PAIRS.lock().unwrap_or_else(PoisonError::into_inner));
+        let scope = ProcessScope { cgroups: vec![self.place.cgroup.clone()], ..ProcessScope::default() };
+        let options =
+            CountingOptions { every, mode: Some(mode), streams: false, ..CountingOptions::default() };
+        let session = Session::start(&scope, "/proc".as_ref(), options).unwrap();
+        let mut counting = Counting { session, _alone: alone };
+        uncovered_until(&mut counting, <[Uncovered]>::is_empty);
+        counting
+    }
+
     /// The same with tables that hold 2^`smaller` times less.
     pub fn small_session(&self, smaller: u8) -> Counting {
         let scope = ProcessScope { cgroups: vec![self.place.cgroup.clone()], ..ProcessScope::default() };

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, Stdio};
 
 use gpumap::activity::{CountingOptions, Interception, ProcessScope, Session};
+use gpumap::model::CountTable;
 use gpumap::observation::{InterceptedCalls, ProcessActivity};
 
 use super::bench::{go_on, read_line};
@@ -85,7 +86,7 @@ fn what_a_library_takes() {
     let mut clients = [Some(50_000), Some(0), None].map(|takes| bench.start(takes, &words));
     let scope = ProcessScope { cgroups: vec![bench.place.cgroup.clone()], ..ProcessScope::default() };
     let mut session = Session::start(&scope, "/proc".as_ref(), CountingOptions::default()).unwrap();
-    let mut between = Interception::new(&scope, "/proc".as_ref());
+    let mut between = Interception::new(&scope, "/proc".as_ref(), CountingOptions::default());
     // The first calls that are counted make their processes known.
     clients.iter_mut().for_each(Stopped::go_on);
     between.complete(&mut session.read().unwrap()).unwrap();
@@ -144,4 +145,64 @@ fn told() {
     let _ended = (activity.kill(), activity.wait());
     assert!(said.contains("libvgpu.so takes some "), "{said}");
     assert!(said.contains(" before each cuLaunchKernel reaches the driver, "), "{said}");
+}
+
+/// Make sure that calls which go past such a library are counted beside those that go through
+/// it, and that nothing is said to go past one that a process does not have.
+#[test]
+fn past_the_library() {
+    let Some(root) = host::shared() else { return };
+    let bench = Bench::new(&root);
+    let mut clients =
+        [Some(0), None].map(|takes| bench.start(takes, &["launch:40", "graph:4", "together:7"]));
+    let scope = ProcessScope { cgroups: vec![bench.place.cgroup.clone()], ..ProcessScope::default() };
+    let mut session = Session::start(&scope, "/proc".as_ref(), CountingOptions::default()).unwrap();
+    let mut between = Interception::new(&scope, "/proc".as_ref(), CountingOptions::default());
+    clients.iter_mut().for_each(Stopped::go_on);
+    between.complete(&mut session.read().unwrap()).unwrap();
+    clients.iter_mut().for_each(Stopped::go_on);
+    let mut reading = session.read().unwrap();
+    between.complete(&mut reading).unwrap();
+    let [process, plain] = clients
+        .each_ref()
+        .map(|client| reading.processes.iter().find(|process| process.pid == client.0.id()).unwrap());
+    assert!(plain.intercepted.is_empty(), "{:?}", plain.intercepted);
+    // The library has no such functions.
+    let graphs: u64 = process.streams.iter().map(|stream| stream.graph_launches).sum();
+    let past = |function| (of(process, function).calls, of(process, function).past);
+    assert!(graphs > 0 && past("cuGraphLaunch") == (0, graphs), "{process:?}");
+    assert_eq!(past("cuLaunchCooperativeKernel"), (0, 7));
+    let launches = of(process, "cuLaunchKernel");
+    assert!(launches.calls >= 40 && launches.calls == launches.reached && launches.past == 0, "{launches:?}");
+}
+
+/// Make sure that one user's calls through such a library leave another one's counts exact,
+/// and that what finds no room is told with its user.
+#[test]
+fn one_user_floods() {
+    const MALLORY: u32 = 61_234;
+    let Some(root) = host::shared() else { return };
+    let bench = Bench::new(&root);
+    let scope = ProcessScope { cgroups: vec![bench.place.cgroup.clone()], ..ProcessScope::default() };
+    // Room for 256 sums: one user has 128 at most.
+    let options = CountingOptions { smaller: 6, ..CountingOptions::default() };
+    let mut victim = bench.start(Some(0), &["launch:40", "churn:20"]);
+    let mut session = Session::start(&scope, "/proc".as_ref(), CountingOptions::default()).unwrap();
+    let mut between = Interception::new(&scope, "/proc".as_ref(), options);
+    victim.go_on();
+    between.complete(&mut session.read().unwrap()).unwrap();
+    let words = ["-u", &MALLORY.to_string(), "device:0", "crowd:300", "stop"].map(str::to_owned);
+    let all: Vec<&str> =
+        std::iter::once(bench.client.to_str().unwrap()).chain(words.iter().map(String::as_str)).collect();
+    let mut command = bench.place.command(&all);
+    command.env("LD_PRELOAD", &bench.library).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut flood = Stopped(command.spawn().unwrap());
+    read_line(&mut flood.0, "stopped");
+    victim.go_on();
+    let mut reading = session.read().unwrap();
+    between.complete(&mut reading).unwrap();
+    let process = reading.processes.iter().find(|process| process.pid == victim.0.id()).unwrap();
+    assert_eq!((of(process, "cuLaunchKernel").calls, of(process, "cuLaunchKernel").reached), (40, 40));
+    let lost: Vec<_> = reading.lost.iter().filter(|lost| lost.map == CountTable::Interceptions).collect();
+    assert!(lost.len() == 1 && lost[0].uid == Some(MALLORY) && lost[0].count > 0, "{lost:?}");
 }

@@ -1,6 +1,7 @@
 //! `gpumap::activity` with what a stand-in driver says was really called.
 
 pub(super) mod bench;
+mod by_context;
 mod command;
 mod coverage;
 mod floods;
@@ -8,6 +9,7 @@ mod hip;
 mod interception;
 mod libraries;
 mod limits;
+mod totals;
 mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,0 +1,96 @@
+//! `gpumap activity --summary`: what jobs did with their GPUs from begin to end, as a
+//! running gpumap keeps it in its state file. The jobs may be gone.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::analyse;
+use crate::cli::{ActivityArgs, Exit};
+use crate::commands::files::{activity_state, saved};
+use crate::commands::invocation::{Failure, Invocation};
+use crate::commands::subject::job_name;
+use crate::model::ProblemCode;
+use crate::observation::{Observation, Problem};
+use crate::owner::JobName;
+use crate::render;
+use crate::sys::clock::boot_ns;
+
+/// How often the state file is looked at while a newer reading is awaited, and how much
+/// longer than an interval that lasts where `--timeout` does not say it.
+const PAUSE: Duration = Duration::from_millis(50);
+const LATE: Duration = Duration::from_secs(2);
+/// The longest wait for a reading.
+const LONGEST: Duration = Duration::from_secs(120);
+
+/// Runs the command.
+pub(super) fn run(invocation: &mut Invocation<'_>, args: &ActivityArgs) -> Result<Exit, Failure> {
+    let named = &args.job;
+    let jobs: Vec<JobName> = named.iter().map(|id| job_name::own(id)).collect::<Result<_, _>>()?;
+    let path = args.state.as_deref().unwrap_or(Path::new(activity_state::USUAL));
+    let observation = match saved::from_option(invocation)? {
+        Some(observation) => observation,
+        None => newest(invocation, path)?,
+    };
+    let Some(reading) = observation.activity.as_deref() else {
+        let needs = "keep some with gpumap activity --state FILE";
+        return Err(Failure::new(
+            ProblemCode::BadState,
+            "--summary",
+            "the file holds no counts of calls",
+            needs,
+        ));
+    };
+    let whole_node = reading.whole_node;
+    let mut payload = analyse::activity_totals(&observation, &invocation.decoding);
+    let mut is_unknown = false;
+    if let Some(activity) = payload.activity.as_deref_mut() {
+        let is_asked = |owner: &crate::model::Owner| jobs.iter().any(|job| job.is(owner));
+        activity.totals.retain(|one| jobs.is_empty() || one.owner.as_ref().is_some_and(is_asked));
+        let is_there =
+            |job: &JobName| activity.totals.iter().any(|one| one.owner.as_ref().is_some_and(|it| job.is(it)));
+        // Whoever is not there made no call only if all were counted.
+        is_unknown = activity.totals.iter().any(|one| one.partial || !one.lost.is_empty())
+            || !jobs.iter().all(is_there) && (!whole_node || !activity.lost.is_empty());
+    }
+    let mut told = Ok(());
+    let exit = invocation.answer_about(&observation, payload, is_unknown, |out, style, payload| {
+        told = render::activity_totals(out, style, payload, named);
+        Ok(())
+    })?;
+    told?;
+    Ok(exit)
+}
+
+/// The state file as soon as it has a reading that is no older than the question, so that
+/// nothing is missing of a job that has just ended; else what it has, and a problem that
+/// says how old that is.
+fn newest(invocation: &mut Invocation<'_>, path: &Path) -> Result<Observation, Failure> {
+    let asked = boot_ns();
+    let begun = Instant::now();
+    loop {
+        let mut kept = activity_state::whole(invocation, path)?;
+        let reading = kept.activity.as_deref();
+        let is_new = reading.is_some_and(|reading| reading.sums.clock_ns >= asked);
+        let every = reading.map_or(Duration::ZERO, |reading| Duration::from_millis(reading.every_ms));
+        let longest = invocation.global.timeout.unwrap_or_else(|| (every + LATE).min(LONGEST));
+        kept.errors.clear();
+        kept.remarks.clear();
+        if is_new {
+            return Ok(kept);
+        }
+        if begun.elapsed() >= longest {
+            kept.errors.push(old(path, reading.map_or("", |reading| &reading.at)));
+            return Ok(kept);
+        }
+        std::thread::sleep(PAUSE.min(longest.saturating_sub(begun.elapsed())));
+    }
+}
+
+fn old(path: &Path, at: &str) -> Problem {
+    Problem {
+        code: ProblemCode::BadState,
+        what: path.to_string_lossy().into_owned(),
+        why: format!("its counts are of {at}: what was done after that is not in them"),
+        needs: "a gpumap activity --state FILE that runs".to_owned(),
+    }
+}

@@ -1,0 +1,151 @@
+//! What owners did with their GPUs from begin to end: for the Epilog of a job.
+
+use std::io::{self, Write};
+
+use super::super::gpu_names;
+use super::amounts::{bytes, count, duration, idle};
+use crate::render::table::{self, Last};
+use crate::render::{Style, owner, sanitize};
+use crate::report::{CallError, Gpu, GpuWork, OwnerWork, Payload};
+
+/// Prints the totals of an answer; `named` are the jobs that were asked for.
+pub fn write(out: &mut dyn Write, style: Style, payload: &Payload, named: &[String]) -> io::Result<()> {
+    let Some(activity) = payload.activity.as_deref() else {
+        return writeln!(out, "Nobody counts calls here.");
+    };
+    let gpus = payload.gpus.as_deref().unwrap_or_default();
+    if activity.totals.is_empty() {
+        let whose = if named.is_empty() { String::new() } else { format!(" of job {}", named.join(", ")) };
+        let since = sanitize::text(&activity.since);
+        let until = sanitize::text(&activity.at);
+        return writeln!(out, "No call{} was counted from {since} to {until}.", sanitize::text(&whose));
+    }
+    for (place, one) in activity.totals.iter().enumerate() {
+        if place > 0 {
+            writeln!(out)?;
+        }
+        write_owner(out, style, one, gpus)?;
+    }
+    Ok(())
+}
+
+fn write_owner(out: &mut dyn Write, style: Style, one: &OwnerWork, gpus: &[Gpu]) -> io::Result<()> {
+    let name = one.owner.as_ref().map_or_else(|| "owner not known".to_owned(), owner::full);
+    let there = if one.alive > 0 { format!(", {} still there", one.alive) } else { String::new() };
+    writeln!(
+        out,
+        "{name}: {} with calls{there}",
+        super::counted(usize::try_from(one.processes).unwrap_or(usize::MAX), "process")
+    )?;
+    writeln!(
+        out,
+        "  from {} to {}: {}",
+        sanitize::text(&one.since),
+        sanitize::text(&one.until),
+        idle(one.seconds)
+    )?;
+    let header = ["GPU", "LAUNCHES", "COPIED", "PEAK MEMORY", "WAITED", "FAILED", "IDLE"];
+    let rows = one.gpus.iter().map(|gpu| row(gpu, one, gpus)).collect();
+    table::write(out, style, &header, &header[1..], rows, Last::Runs)?;
+    if !one.errors.is_empty() {
+        let errors: Vec<String> = one.errors.iter().map(error).collect();
+        writeln!(out, "  errors: {}", errors.join("; "))?;
+    }
+    let tables: Vec<String> = one.lost.iter().map(ToString::to_string).collect();
+    match (one.partial, tables.is_empty()) {
+        (_, false) => {
+            writeln!(out, "  numbers are the least that it did: no room for its {}", tables.join(", "))
+        }
+        (true, true) => writeln!(out, "  numbers are the least that it did: it was not counted all the time"),
+        (false, true) => Ok(()),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
+fn row(one: &GpuWork, owner: &OwnerWork, gpus: &[Gpu]) -> Vec<String> {
+    let at_least = |text: String| if owner.partial { format!("≥{text}") } else { text };
+    let work = &one.counts;
+    let peak = match one.peak_at_most_bytes > one.peak_bytes {
+        true => format!("{} to {}", bytes(one.peak_bytes), bytes(one.peak_at_most_bytes)),
+        false => bytes(one.peak_bytes),
+    };
+    let key = one.instance.as_ref().or(one.gpu.as_ref());
+    vec![
+        key.map_or_else(|| "?".to_owned(), |key| gpu_names::instance_name(key, gpus)),
+        at_least(count(work.launches.saturating_add(work.graph_kernels) as f64)),
+        at_least(bytes(work.copied_bytes())),
+        at_least(peak),
+        duration(work.wait_seconds + work.copy_wait_seconds),
+        at_least(work.failed_calls.saturating_add(work.failed_allocations).to_string()),
+        one.idle_share.map_or_else(|| "-".to_owned(), |share| format!("{:.0} %", share * 100.0)),
+    ]
+}
+
+fn error(error: &CallError) -> String {
+    let name = error.name.as_deref().map_or_else(String::new, |name| format!("{} ", sanitize::text(name)));
+    format!("{name}({}) {} times", error.code, error.count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Owner, OwnerKind};
+    use crate::report::{Activity, Work};
+
+    fn text(totals: Vec<OwnerWork>) -> String {
+        let activity = Activity {
+            since: "2026-11-25T10:00:00Z".to_owned(),
+            at: "2026-11-25T11:00:00Z".to_owned(),
+            totals,
+            ..Activity::default()
+        };
+        let payload = Payload { activity: Some(Box::new(activity)), ..Payload::default() };
+        let mut out = Vec::new();
+        let style = Style { width: 100, ..Style::default() };
+        write(&mut out, style, &payload, &["4711".to_owned()]).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    /// Make sure that a job's summary says what it did with each GPU, and what is not known.
+    #[test]
+    fn epilog() {
+        let counts = Work {
+            launches: 1200,
+            to_device_bytes: 1 << 30,
+            wait_seconds: 2.0,
+            failed_calls: 1,
+            ..Work::default()
+        };
+        let gpu = GpuWork {
+            gpu: Some("GPU-1".to_owned()),
+            counts,
+            peak_bytes: 1 << 30,
+            peak_at_most_bytes: 3 << 30,
+            idle_share: Some(0.25),
+            ..GpuWork::default()
+        };
+        let one = OwnerWork {
+            owner: Some(Owner { kind: OwnerKind::Slurm, job_id: Some(4711), ..Owner::default() }),
+            since: "2026-11-25T10:00:00Z".to_owned(),
+            until: "2026-11-25T10:02:00Z".to_owned(),
+            seconds: 120.0,
+            processes: 2,
+            gpus: vec![gpu],
+            ..OwnerWork::default()
+        };
+        let said = text(vec![one.clone()]);
+        for part in ["4711", "2 processes with calls", ": 2m", "1.2k", "1.0 GiB to 3.0 GiB", "2.0 s", "25 %"]
+        {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+        let partial = text(vec![OwnerWork { partial: true, ..one }]);
+        assert!(
+            partial.contains("≥1.2k") && partial.contains("it was not counted all the time"),
+            "{partial}"
+        );
+        assert_eq!(
+            text(Vec::new()),
+            "No call of job 4711 was counted from 2026-11-25T10:00:00Z to 2026-11-25T11:00:00Z.\n"
+        );
+    }
+}
