@@ -43,7 +43,7 @@ impl Told {
     ) {
         let is_whole = |(thread, pending): &(&(u32, u64), &Pending)| {
             let flushes = before.get(*thread).map_or(0, |before| before.flushes);
-            pending.flushes == flushes && flushes % 2 == 0 && pending.launches > 0
+            pending.flushes == flushes && flushes.is_multiple_of(2) && pending.launches > 0
         };
         for ((_, process), pending) in after.iter().filter(is_whole) {
             add(sums(streams.entry(*process).or_default(), pending.context), pending);

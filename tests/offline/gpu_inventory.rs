@@ -239,7 +239,7 @@ proptest! {
     ) {
         let links = ["drm/card0", "drm/renderD128", "drm/renderD129", "accel/accel0", "accel/accel1"];
         let links = links.map(|name| (format!("/sys/class/{name}/device"), device.clone())).into();
-        let facts = GpuFacts { files, links, nodes };
+        let facts = GpuFacts { files, links, nodes, ..GpuFacts::default() };
         let gpus = inventory(&facts);
         let keys: BTreeSet<&str> = gpus.iter().map(|gpu| gpu.key.as_str()).collect();
         prop_assert_eq!(keys.len(), gpus.len());
