@@ -50,6 +50,14 @@ fn configuration(node: &NodeFacts<'_>) -> Option<CheckResult> {
     let slurm = &node.setup.slurm;
     let files = [&slurm.slurm_conf, &slurm.cgroup_conf, &slurm.gres_conf];
     let paths: Vec<&str> = files.into_iter().flatten().map(|file| file.path.as_str()).collect();
+    let unread = files.into_iter().flatten().find_map(|file| Some((&file.path, file.values.missing()?)));
+    if let Some((path, why)) = unread {
+        let fix = "run gpumap as root, and again where that is so already";
+        return Some(unknown(
+            format!("Whether {path} is there, and what it says, is not known: {why}."),
+            fix,
+        ));
+    }
     Some(match paths.as_slice() {
         [] if node.runs("slurmd") => unknown(
             "slurmd runs, and its configuration is in none of the usual places.",

@@ -180,7 +180,7 @@ fn unread_is_unknown() {
         setup.slurm.cgroup_conf = unread();
         setup.slurm.gres_conf = unread();
     };
-    for id in ["slurm.constrain-devices", "slurm.task-plugin", "slurm.gres"] {
+    for id in ["slurm.configuration", "slurm.constrain-devices", "slurm.task-plugin", "slurm.gres"] {
         assert_eq!(state(id, |_, setup| files(setup)), Some(CheckState::Unknown), "{id}");
     }
     // A file that is included may have what this one lacks.
