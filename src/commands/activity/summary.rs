@@ -44,13 +44,14 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &ActivityArgs) -> Resul
     let mut payload = analyse::activity_totals(&observation, &invocation.decoding);
     let mut is_unknown = false;
     if let Some(activity) = payload.activity.as_deref_mut() {
+        let has_unowned = activity.totals.iter().any(|one| one.owner.is_none());
         let is_asked = |owner: &crate::model::Owner| jobs.iter().any(|job| job.is(owner));
         activity.totals.retain(|one| jobs.is_empty() || one.owner.as_ref().is_some_and(is_asked));
         let is_there =
             |job: &JobName| activity.totals.iter().any(|one| one.owner.as_ref().is_some_and(|it| job.is(it)));
-        // Whoever is not there made no call only if all were counted.
+        // Whoever is not there made no call only if all were counted, and each has an owner.
         is_unknown = activity.totals.iter().any(|one| one.partial || !one.lost.is_empty())
-            || !jobs.iter().all(is_there) && (!whole_node || !activity.lost.is_empty());
+            || !jobs.iter().all(is_there) && (!whole_node || has_unowned || !activity.lost.is_empty());
     }
     let mut told = Ok(());
     let exit = invocation.answer_about(&observation, payload, is_unknown, |out, style, payload| {
@@ -73,7 +74,6 @@ fn newest(invocation: &mut Invocation<'_>, path: &Path) -> Result<Observation, F
         let is_new = reading.is_some_and(|reading| reading.sums.clock_ns >= asked);
         let every = reading.map_or(Duration::ZERO, |reading| Duration::from_millis(reading.every_ms));
         let longest = invocation.global.timeout.unwrap_or_else(|| (every + LATE).min(LONGEST));
-        kept.errors.clear();
         kept.remarks.clear();
         if is_new {
             return Ok(kept);
