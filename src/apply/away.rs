@@ -38,7 +38,7 @@ pub(super) fn detach(
         Ok(Ok(count(&after, level)))
     } else {
         let wrong = wrong.join("; ");
-        Err(ApplyError::Left(format!(
+        Err(ApplyError::Unproved(format!(
             "gpumap's program is taken away, and meanwhile others changed something: {wrong}"
         )))
     }

@@ -30,6 +30,9 @@ pub enum ApplyError {
     /// An undo was made, its proof failed, and gpumap's program is in force again.
     #[error("the undo was taken back, the change is in force: {0}")]
     NotUndone(String),
+    /// An undo was made, its proof failed, and gpumap's program is not back.
+    #[error("it is undone, but that everything decides as before is not proved: {0}")]
+    Unproved(String),
     /// It was changed, the proof failed, and the change is still there.
     #[error("the change is in force and could not be taken back: {0}")]
     Left(String),

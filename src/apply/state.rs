@@ -53,7 +53,8 @@ pub(super) fn tidy(options: &Options, store: &Store) {
     }
 }
 
-fn is_over(state: JournalState) -> bool {
+/// Whether nothing of gpumap's is left to undo.
+pub(super) fn is_over(state: JournalState) -> bool {
     matches!(state, JournalState::Gone | JournalState::NotInForce)
 }
 

@@ -6,7 +6,7 @@
 //! gpumap's program is taken out of the list if no verdict in any cgroup depends on
 //! it, and stays otherwise.
 
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::Path;
 
 use super::away::detach;
@@ -91,12 +91,31 @@ fn back(options: &Options, store: &Store, journal: &RepairJournal) -> Result<Und
     if wrong.is_empty() {
         return Ok(Undone::Back(count(&after, &level)));
     }
-    let wrong = wrong.join("; ");
-    let left = |why: String| ApplyError::Left(format!("{wrong}; {why}; {}", kept(journal.program)));
-    let revision = place.lists().map_err(|error| left(error.to_string()))?.own.revision;
-    match place.swap(old.as_fd(), ours.as_fd(), revision) {
-        Ok(()) => Err(ApplyError::NotUndone(wrong)),
-        Err(error) => Err(left(error.to_string())),
+    redo(options, &place, journal, (old.as_fd(), ours.as_fd()), &wrong.join("; "))
+}
+
+/// After an undo whose proof failed: gpumap's program goes back. Where another has
+/// replaced the old program meanwhile, the undo is over, and nothing of gpumap's is left.
+fn redo(
+    options: &Options,
+    place: &HeldCgroup<'_>,
+    journal: &RepairJournal,
+    (old, ours): (BorrowedFd<'_>, BorrowedFd<'_>),
+    wrong: &str,
+) -> Result<Undone, ApplyError> {
+    let unproved = |why: &str| ApplyError::Unproved(format!("{wrong}; {why}; {}", kept(journal.program)));
+    let lists = || place.lists().map_err(|error| unproved(&error.to_string()));
+    let Err(error) = place.swap(old, ours, lists()?.own.revision) else {
+        return Err(ApplyError::NotUndone(wrong.to_owned()));
+    };
+    if lists()?.own.ids.contains(&journal.replacement.program) {
+        return Err(unproved(&error.to_string()));
+    }
+    match state::of(options, journal) {
+        (state, because) if state::is_over(state) => {
+            Ok(Undone::Nothing(format!("the old program was back, and another replaced it: {because}")))
+        }
+        (_, because) => Err(unproved(&because)),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Compares what is observed with the running kernel.
 
 use crate::support::host;
+use crate::support::meanwhile::{Going, meanwhile};
 use crate::support::programs;
 use crate::support::sysctl::Setting;
 use crate::support::threads;
@@ -8,7 +9,6 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use gpumap::observation::{Answer, Cgroup, CgroupMode, Map, Observation};
@@ -310,27 +310,27 @@ fn vanishing() {
     let top = Tree::new(&root);
     let program = programs::constant("here", 1);
     programs::attach(&top.handle(), &program, MULTI);
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| churn(&top, &stop));
-        for _ in 0..150 {
-            let seen = look(top.path(), true);
-            let codes: Vec<_> = seen.errors.iter().map(|problem| problem.code.as_str()).collect();
-            assert!(
-                codes.iter().all(|code| ["cgroup-gone", "changed-while-read"].contains(code)),
-                "{:?}",
-                seen.errors
-            );
-            for id in seen.cgroups.iter().filter_map(|cgroup| cgroup.effective.known()).flatten() {
-                assert!(seen.programs.iter().any(|program| program.id == *id));
+    meanwhile(
+        |going| churn(&top, going),
+        || {
+            for _ in 0..150 {
+                let seen = look(top.path(), true);
+                let codes: Vec<_> = seen.errors.iter().map(|problem| problem.code.as_str()).collect();
+                assert!(
+                    codes.iter().all(|code| ["cgroup-gone", "changed-while-read"].contains(code)),
+                    "{:?}",
+                    seen.errors
+                );
+                for id in seen.cgroups.iter().filter_map(|cgroup| cgroup.effective.known()).flatten() {
+                    assert!(seen.programs.iter().any(|program| program.id == *id));
+                }
             }
-        }
-        stop.store(true, Ordering::Relaxed);
-    });
+        },
+    );
 }
 
-fn churn(top: &Tree, stop: &AtomicBool) {
-    while !stop.load(Ordering::Relaxed) {
+fn churn(top: &Tree, going: &Going) {
+    while going.is_on() {
         for name in ["a", "b", "a/c"] {
             let path = top.child(name);
             let program = programs::constant("short", 1);
@@ -445,30 +445,32 @@ fn no_kernel_addresses() {
 fn swapped_programs() {
     let Some(root) = host::shared() else { return };
     let top = Tree::new(&root);
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
+    meanwhile(
+        |going| {
             let cgroup = top.handle();
-            while !stop.load(Ordering::Relaxed) {
+            while going.is_on() {
                 let program = programs::constant("swap", 1);
                 programs::attach(&cgroup, &program, MULTI);
                 programs::detach(&cgroup, &program);
             }
-        });
-        for _ in 0..300 {
-            let seen = look(top.path(), false);
-            let cgroup = find(&seen, &root, top.path());
-            match &cgroup.effective {
-                Answer::Known(ids) => {
-                    assert!(ids.iter().all(|id| seen.programs.iter().any(|program| program.id == *id)))
-                }
-                Answer::Missing(_) => {
-                    assert!(seen.errors.iter().any(|problem| problem.code == ProblemCode::ChangedWhileRead))
+        },
+        || {
+            for _ in 0..300 {
+                let seen = look(top.path(), false);
+                let cgroup = find(&seen, &root, top.path());
+                match &cgroup.effective {
+                    Answer::Known(ids) => {
+                        assert!(ids.iter().all(|id| seen.programs.iter().any(|program| program.id == *id)))
+                    }
+                    Answer::Missing(_) => {
+                        assert!(
+                            seen.errors.iter().any(|problem| problem.code == ProblemCode::ChangedWhileRead)
+                        )
+                    }
                 }
             }
-        }
-        stop.store(true, Ordering::Relaxed);
-    });
+        },
+    );
 }
 
 /// Make sure that a host without cgroup2 is answered from its v1 controller.

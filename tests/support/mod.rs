@@ -33,6 +33,7 @@ pub mod inspect;
 pub mod kallsyms;
 pub mod kernel;
 pub mod law;
+pub mod meanwhile;
 pub mod minimize;
 pub mod node;
 pub mod oracle;

@@ -16,12 +16,23 @@ use crate::sys::dir::Dir;
 const NEEDS: &str = "CAP_NET_ADMIN (CAP_SYS_ADMIN is enough since Linux 6.9; before 6.5 CAP_BPF as well if \
                      kernel.unprivileged_bpf_disabled is set)";
 
+/// How often both lists of a cgroup are queried until they are of one moment.
+const ROUNDS: usize = 8;
+
+const CHANGED: &str = "its programs changed each time they were read";
+
 /// Why programs are not known where cgroup2 is in use and not mounted.
 pub(in crate::observe) const UNMOUNTED: &str =
     "cgroup2 is in use on this node and not mounted here, so that nobody can ask for device programs";
 
 /// The programs in force, and those that are attached directly.
 pub(in crate::observe) type Lists = (Answer<Vec<u32>>, Answer<Attached>);
+
+/// Whether all own programs are in force, as they always are.
+fn is_one_moment(effective: &Answer<Vec<u32>>, own: &Answer<Attached>) -> bool {
+    let (Some(effective), Some(own)) = (effective.known(), own.known()) else { return true };
+    own.programs.iter().all(|id| effective.contains(id))
+}
 
 /// The cgroup was removed while it was queried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,23 +53,34 @@ impl ListQuery {
         Self { legacy: hierarchy.is_legacy(), refused }
     }
 
-    /// Both lists. Own programs are always in force too, so an empty effective list
-    /// means that both are empty.
+    /// Both lists. Own programs are always in force too: an empty effective list means
+    /// that both are empty, and where a program of the own list is not in the effective
+    /// one, it was replaced between the two queries, which are asked again.
     pub(in crate::observe) fn lists(&mut self, dir: &Dir, log: &mut Log) -> Result<Lists, Gone> {
-        let effective = self.effective(dir, log)?;
-        let own = match &effective {
-            Answer::Missing(why) => Answer::Missing(why.clone()),
-            Answer::Known(ids) if ids.is_empty() => Answer::default(),
-            Answer::Known(_) => match query(dir.as_fd(), ListKind::Own) {
-                Ok(own) => Answer::Known(Attached {
-                    programs: own.ids,
-                    flags: own.attach_flags,
-                    ..Attached::default()
-                }),
-                Err(error) => Answer::Missing(self.why(error, log)?),
-            },
-        };
-        Ok((effective, own))
+        for _ in 0..ROUNDS {
+            let effective = self.effective(dir, log)?;
+            let own = match &effective {
+                Answer::Missing(why) => Answer::Missing(why.clone()),
+                Answer::Known(ids) if ids.is_empty() => Answer::default(),
+                Answer::Known(_) => self.own(dir, log)?,
+            };
+            if is_one_moment(&effective, &own) {
+                return Ok((effective, own));
+            }
+        }
+        log.once(ProblemCode::ChangedWhileRead, "device programs of a cgroup", CHANGED, "another try");
+        Ok((Answer::Missing(CHANGED.to_owned()), Answer::Missing(CHANGED.to_owned())))
+    }
+
+    fn own(&mut self, dir: &Dir, log: &mut Log) -> Result<Answer<Attached>, Gone> {
+        match query(dir.as_fd(), ListKind::Own) {
+            Ok(own) => Ok(Answer::Known(Attached {
+                programs: own.ids,
+                flags: own.attach_flags,
+                ..Attached::default()
+            })),
+            Err(error) => self.why(error, log).map(Answer::Missing),
+        }
     }
 
     /// The effective list alone.

@@ -1,9 +1,8 @@
 //! Programs that are replaced while gpumap asks.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use crate::support::asm::Asm;
 use crate::support::cgroup::Cgroup;
+use crate::support::meanwhile::meanwhile;
 use crate::support::{bpf, host, node};
 
 /// Runs of the command beside the updates.
@@ -22,25 +21,23 @@ fn a_link_that_is_updated() {
     let (allows, denies, cgroup) = (program(1), program(0), Cgroup::new().expect("a cgroup"));
     let link = bpf::link(cgroup.dir(), &allows, 0).expect("a link");
     let path = cgroup.path().to_string_lossy().into_owned();
-    let is_over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !is_over.load(Ordering::Relaxed) {
+    let ((), answers) = meanwhile(
+        |going| {
+            while going.is_on() {
                 for program in [&denies, &allows] {
                     bpf::update_link(&link, program).expect("an update");
                     std::thread::sleep(std::time::Duration::from_micros(300));
                 }
             }
-        });
-        let answers: Vec<String> = (0..RUNS).map(|_| answers(&path)).collect();
-        is_over.store(true, Ordering::Relaxed);
-        for answer in answers {
-            let mut lines = answer.lines().map(|line| line.split_whitespace().next().unwrap_or_default());
-            let first = lines.next().expect("an answer");
-            assert!(["allow", "deny", "unknown"].contains(&first), "{answer}");
-            assert!(lines.all(|line| line == first), "{answer}");
-        }
-    });
+        },
+        || (0..RUNS).map(|_| answers(&path)).collect::<Vec<_>>(),
+    );
+    for answer in answers {
+        let mut lines = answer.lines().map(|line| line.split_whitespace().next().unwrap_or_default());
+        let first = lines.next().expect("an answer");
+        assert!(["allow", "deny", "unknown"].contains(&first), "{answer}");
+        assert!(lines.all(|line| line == first), "{answer}");
+    }
 }
 
 fn answers(cgroup: &str) -> String {

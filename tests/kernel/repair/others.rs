@@ -5,7 +5,6 @@
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::process::Child;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use gpumap::sys::bpf::{ListKind, Swap, query, swap_device};
@@ -15,6 +14,7 @@ use super::scene::{MISSING, NARROW, Rooms, WIDE, effective, ids, may, program, r
 use crate::support::bpf::{self, MULTI, OVERRIDE};
 use crate::support::cgroup::Cgroup;
 use crate::support::host;
+use crate::support::meanwhile::meanwhile;
 use crate::support::oracle::Oracle;
 use crate::support::programs::{attach, detach, prog_id};
 use crate::support::rng::Rng;
@@ -118,11 +118,10 @@ fn an_agent_at_the_same_time() {
         let rooms = Rooms::new();
         let programs = [program(NARROW), program(NARROW)];
         attach(cgroup.dir(), &programs[0], flags);
-        let is_over = AtomicBool::new(false);
-        let replaced = std::thread::scope(|scope| {
-            let agent = scope.spawn(|| {
+        let (replaced, ()) = meanwhile(
+            |going| {
                 let (mut at, mut count) = (0, 0_u32);
-                while !is_over.load(Ordering::Relaxed) {
+                while going.is_on() {
                     let revision = query(cgroup.dir().as_fd(), ListKind::Own).unwrap();
                     let is_own = revision.ids == [prog_id(&programs[at])];
                     let (old, new) = (&programs[at], &programs[1 - at]);
@@ -149,24 +148,24 @@ fn an_agent_at_the_same_time() {
                     assert_eq!(effective(&cgroup).len(), 1);
                 }
                 count
-            });
-            for _ in 0..20 {
-                let output = rooms.gpumap(&words(&cgroup));
-                let document: Value = serde_json::from_slice(&output.stdout).unwrap();
-                if document["repair"]["applied"].is_object() {
-                    let new = document["repair"]["applied"]["program"].as_u64().unwrap();
-                    assert_eq!(effective(&cgroup), [u32::try_from(new).unwrap()]);
-                    let (told, status) = undo(&rooms);
-                    assert_eq!(status, 0, "{told:#}");
-                } else {
-                    let why = document["errors"].to_string();
-                    assert!(why.contains("nothing was changed") || why.contains("chang"), "{document:#}");
-                    assert_eq!(rooms.kept(), (vec![], vec![]), "{document:#}");
+            },
+            || {
+                for _ in 0..20 {
+                    let output = rooms.gpumap(&words(&cgroup));
+                    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+                    if document["repair"]["applied"].is_object() {
+                        let new = document["repair"]["applied"]["program"].as_u64().unwrap();
+                        assert_eq!(effective(&cgroup), [u32::try_from(new).unwrap()]);
+                        let (told, status) = undo(&rooms);
+                        assert_eq!(status, 0, "{told:#}");
+                    } else {
+                        let why = document["errors"].to_string();
+                        assert!(why.contains("nothing was changed") || why.contains("chang"), "{document:#}");
+                        assert_eq!(rooms.kept(), (vec![], vec![]), "{document:#}");
+                    }
                 }
-            }
-            is_over.store(true, Ordering::Relaxed);
-            agent.join().unwrap()
-        });
+            },
+        );
         assert!(replaced > 100, "{replaced}");
         let left = effective(&cgroup);
         assert!(ids(&[&programs[0], &programs[1]]).contains(&left[0]), "{left:?}");
@@ -224,31 +223,30 @@ fn an_opener_through_replacements() {
         let (old, new) = (program(NARROW), program(WIDE));
         attach(parent.dir(), &old, flags);
         let mut oracle = Oracle::start(&child).unwrap();
-        let is_over = AtomicBool::new(false);
-        let asked = std::thread::scope(|scope| {
-            let opener = scope.spawn(|| {
+        let (asked, ()) = meanwhile(
+            |going| {
                 let mut asked = 0_u32;
-                while !is_over.load(Ordering::Relaxed) {
+                while going.is_on() {
                     assert!(may(&mut oracle, 1), "denied what both allow");
                     assert!(!may(&mut oracle, 2), "allowed what both deny");
                     asked += 2;
                 }
                 asked
-            });
-            let mut revision = query(parent.dir().as_fd(), ListKind::Own).unwrap().revision;
-            for round in 0..REPLACEMENTS {
-                let (from, to) = if round % 2 == 0 { (&old, &new) } else { (&new, &old) };
-                let how = match NonZeroU64::new(revision) {
-                    Some(revision) if flags == OVERRIDE => Swap::Sole { may_override: true, revision },
-                    None if flags == OVERRIDE => break,
-                    _ => Swap::Listed { preorder: false, revision },
-                };
-                swap_device(parent.dir().as_fd(), from.as_fd(), to.as_fd(), how).unwrap();
-                revision += u64::from(revision != 0);
-            }
-            is_over.store(true, Ordering::Relaxed);
-            opener.join().unwrap()
-        });
+            },
+            || {
+                let mut revision = query(parent.dir().as_fd(), ListKind::Own).unwrap().revision;
+                for round in 0..REPLACEMENTS {
+                    let (from, to) = if round % 2 == 0 { (&old, &new) } else { (&new, &old) };
+                    let how = match NonZeroU64::new(revision) {
+                        Some(revision) if flags == OVERRIDE => Swap::Sole { may_override: true, revision },
+                        None if flags == OVERRIDE => break,
+                        _ => Swap::Listed { preorder: false, revision },
+                    };
+                    swap_device(parent.dir().as_fd(), from.as_fd(), to.as_fd(), how).unwrap();
+                    revision += u64::from(revision != 0);
+                }
+            },
+        );
         println!("asked {asked} times through {REPLACEMENTS} replacements");
         assert!(asked > 1000, "{asked}");
     }

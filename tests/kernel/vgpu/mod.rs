@@ -15,6 +15,7 @@ use flate2::read::GzDecoder;
 use serde_json::Value;
 
 use crate::support::host;
+use crate::support::meanwhile::meanwhile;
 use crate::support::victim::{Scratch, Victim};
 
 const SUPPORT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/c");
@@ -360,20 +361,20 @@ fn regions_that_lie() {
     let cut = bench.write_region("cut.cache");
     let mapped = bench.hooked(&cut, &[("HOOKED_ENTRY", "0")], &["sleep", "600"]);
     let file = fs::File::options().write(true).open(&cut).unwrap();
-    let stop = std::sync::atomic::AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+    meanwhile(
+        |going| {
+            while going.is_on() {
                 file.set_len(17).unwrap();
                 file.set_len(2_008_953).unwrap();
             }
-        });
-        for _ in 0..3 {
-            let (code, told) = limits(mapped.pid());
-            assert!([1, 3].contains(&code), "{told}");
-        }
-        stop.store(true, std::sync::atomic::Ordering::Relaxed);
-    });
+        },
+        || {
+            for _ in 0..3 {
+                let (code, told) = limits(mapped.pid());
+                assert!([1, 3].contains(&code), "{told}");
+            }
+        },
+    );
 }
 
 /// Make sure that a region on a file system that never answers holds nobody up,
