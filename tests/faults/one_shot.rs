@@ -31,7 +31,7 @@ const NORMAL_RUNS: usize = 4;
 fn every_call_fails_once() {
     let Some(host) = host::shared() else { return };
     let mount: &Path = &host;
-    let (wanted, seed) = (sweep::wanted(20_000), sweep::seed());
+    let (wanted, seed) = (sweep::wanted(10_000), sweep::seed());
     let room = sweep::room("one-shot");
     let library = engine::build(&room);
     let began = Instant::now();

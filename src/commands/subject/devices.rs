@@ -16,6 +16,7 @@ use crate::model::{Device, DeviceType};
 use crate::observation::{GpuFacts, Observation};
 use crate::observe;
 use crate::report::Gpu;
+use crate::sys::retry::again;
 
 /// Looks up devices that are named by a path or a name.
 pub(crate) struct Devices {
@@ -90,7 +91,7 @@ fn below(root: &Path, path: &Path) -> PathBuf {
 }
 
 fn on_node(root: &Path, path: &Path) -> Result<Device, String> {
-    let metadata = below(root, path).metadata().map_err(|error| match error.kind() {
+    let metadata = again(|| below(root, path).metadata()).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound if root == Path::new("/") => "there is no such node".to_owned(),
         std::io::ErrorKind::NotFound => format!("there is no such node under {}", root.display()),
         _ => format!("the node cannot be looked at: {error}"),
