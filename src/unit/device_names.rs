@@ -7,6 +7,9 @@ use super::settings::Allow;
 use crate::model::DeviceType;
 use crate::observation::{Answer, DeviceNumber, GpuFacts, Unit};
 
+/// Type, major and minor number, where `None` is each.
+type NamedDevice = (DeviceType, Option<u32>, Option<u32>);
+
 /// The devices that the names in settings mean on this node.
 pub(super) struct DeviceNames<'a> {
     pub(super) unit: &'a Unit,
@@ -22,9 +25,9 @@ impl DeviceNames<'_> {
         filter.rules.extend(rules);
     }
 
-    /// The devices of one `DeviceAllow=`, type, major and minor number, where `None` is
-    /// each; nothing if it names none of this node, `None` if that is not known.
-    pub(super) fn devices(&self, allow: &Allow) -> Option<Vec<(DeviceType, Option<u32>, Option<u32>)>> {
+    /// The devices of one `DeviceAllow=`; nothing if it names none of this node, `None` if
+    /// that is not known.
+    pub(super) fn devices(&self, allow: &Allow) -> Option<Vec<NamedDevice>> {
         let group =
             |kind, name| Some(self.group(kind, name)?.into_iter().map(|major| (kind, major, None)).collect());
         if let Some(name) = allow.device.strip_prefix("char-") {
