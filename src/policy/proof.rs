@@ -162,13 +162,9 @@ fn follow(
 ) -> (Followed, Word) {
     let (mut followed, outcome) = match &code.code {
         Ok(code) => {
-            let (trace, end) = run(code, symbols, retval, context, writes, bits);
-            let (mut followed, outcome) = ended(end, symbols, retval, context);
-            followed.decided_at = decided_at(code, &trace);
-            followed.steps = steps(code, symbols, &trace, bits);
-            if followed.steps.len() < trace.len() && symbols.diagram.limit().is_over() {
-                followed.why = Some(time_limit::WHY.to_owned());
-            }
+            let (mut followed, end) = run(code, symbols, retval, context, writes, bits);
+            let (ending, outcome) = ended(end, symbols, retval, context);
+            followed.why = ending.why.or(followed.why);
             (followed, outcome)
         }
         Err(why) => ended(End::Lost(why.clone()), symbols, retval, context),
@@ -188,15 +184,59 @@ fn run(
     context: &Context<'_>,
     writes: &Written,
     bits: u64,
-) -> (Vec<Trace>, End) {
+) -> (Followed, End) {
     let in_words = Surroundings { budget: BUDGET_OF_WORDS, ..surroundings(context, None) };
-    let machine = Machine::new(code, symbols, in_words, writes);
-    match machine.follow(bits, retval) {
-        (_, End::Lost(_)) if code.may_be_complex() => {
-            Machine::new(code, symbols, surroundings(context, Some(bits)), writes).follow(bits, retval)
-        }
-        run => run,
+    let (words, end) = Machine::new(code, symbols, in_words, writes).follow(bits, retval);
+    if matches!(end, End::Exit { .. }) {
+        return (described(code, symbols, &words, bits), end);
     }
+    // The words may have filled the diagram, so the numbers have one of their own.
+    let own = &mut Symbols::within(symbols.diagram.limit());
+    let start = carried(retval, RETVAL_BITS, symbols, own, bits);
+    let in_numbers = surroundings(context, Some(bits));
+    let (numbers, other_end) = Machine::new(code, own, in_numbers, writes).follow(bits, &start);
+    if numbers.len() < words.len() {
+        return (described(code, symbols, &words, bits), end);
+    }
+    let end = match other_end {
+        End::Exit { allows, retval } => {
+            let mut allows_bits = [Bdd::FALSE; 64];
+            allows_bits[0] = allows;
+            End::Exit {
+                allows: carried(&Word::from_bits(allows_bits), 1, own, symbols, bits).bits()[0],
+                retval: carried(&retval, RETVAL_BITS, own, symbols, bits),
+            }
+        }
+        lost => lost,
+    };
+    let mut followed = described(code, own, &numbers, bits);
+    // As far as the words lead they say more.
+    let clear = words.split_last().map_or(&[][..], |(_, before)| before);
+    if !symbols.diagram.exhausted() {
+        followed.steps.iter_mut().zip(steps(code, symbols, clear, bits)).for_each(|(own, told)| *own = told);
+    }
+    (followed, end)
+}
+
+/// What the low `width` bits of a word are for the question, in other symbols.
+fn carried(word: &Word, width: usize, from: &Symbols, to: &mut Symbols, bits: u64) -> Word {
+    let mut places = word.bits();
+    for place in places.iter_mut().take(width) {
+        *place = match from.diagram.evaluate(*place, bits) {
+            Some(known) => Bdd::constant(known),
+            None => to.lost_word(1, &from.why_open(*place, bits)).bits()[0],
+        };
+    }
+    places[width..].fill(Bdd::FALSE);
+    Word::from_bits(places)
+}
+
+/// The steps of a run and the one that decided.
+fn described(code: &Code<'_>, symbols: &mut Symbols, trace: &[Trace], bits: u64) -> Followed {
+    let steps = steps(code, symbols, trace, bits);
+    let is_late = steps.len() < trace.len() && symbols.diagram.limit().is_over();
+    let why = is_late.then(|| time_limit::WHY.to_owned());
+    Followed { decided_at: decided_at(code, trace), steps, why, ..Followed::default() }
 }
 
 fn ended(end: End, symbols: &mut Symbols, retval: &Word, context: &Context<'_>) -> (Followed, Decisions) {
