@@ -35,9 +35,10 @@ pub struct Proof {
 /// One program's part.
 #[derive(Clone, Debug, Default)]
 pub struct Followed {
-    /// Executed instructions: slot and meaning.
-    pub steps: Vec<(usize, String)>,
-    /// Slot of the instruction that set the returned value.
+    /// Executed instructions.
+    pub steps: Vec<FollowedStep>,
+    /// Slot of the instruction that set the returned value, or that went on in another
+    /// program which did.
     pub decided_at: Option<usize>,
     /// The result: true allows; `None` is unknown.
     pub returned: Option<bool>,
@@ -45,6 +46,17 @@ pub struct Followed {
     pub retval: Option<i32>,
     /// Why the program could not be followed to its end.
     pub why: Option<String>,
+}
+
+/// One executed instruction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FollowedStep {
+    /// The program that it is an instruction of, if that is another one (a tail call).
+    pub program: Option<u32>,
+    /// Its slot there.
+    pub slot: usize,
+    /// What it computes or decides.
+    pub meaning: String,
 }
 
 impl Proof {
@@ -102,6 +114,7 @@ impl Decoder {
         visits
             .iter()
             .take_while(|_| !self.limit().is_over())
+            .filter(|(pc, _)| code.links.place(**pc).0.is_none())
             .filter_map(|(pc, (before, after))| {
                 // A jump may leave the program; there is nothing to annotate.
                 let operation = code.operations.get(*pc)?;
@@ -260,7 +273,7 @@ fn signed(word: &Word, symbols: &Symbols, bits: u64) -> Option<i32> {
     Some(value.cast_signed())
 }
 
-fn steps(code: &Code<'_>, symbols: &mut Symbols, trace: &[Trace], bits: u64) -> Vec<(usize, String)> {
+fn steps(code: &Code<'_>, symbols: &mut Symbols, trace: &[Trace], bits: u64) -> Vec<FollowedStep> {
     let meaning = Annotation::new(code, symbols, Some(bits));
     let mut steps = Vec::with_capacity(trace.len());
     for (index, step) in trace.iter().enumerate() {
@@ -269,13 +282,18 @@ fn steps(code: &Code<'_>, symbols: &mut Symbols, trace: &[Trace], bits: u64) -> 
         }
         let Some(operation) = code.operations.get(step.pc) else { continue };
         let after = trace.get(index + 1).zip(written(operation)).map(|(next, dst)| &next.before[dst]);
-        steps.push((step.pc, meaning.of(operation, &step.before, after, step.taken, symbols)));
+        let (program, slot) = code.links.place(step.pc);
+        let meaning = meaning.of(operation, &step.before, after, step.taken, symbols);
+        steps.push(FollowedStep { program, slot, meaning });
     }
     steps
 }
 
-/// The last instruction that wrote r0.
+/// The last instruction that wrote r0, or after which the program went on in the one
+/// that did.
 fn decided_at(code: &Code<'_>, trace: &[Trace]) -> Option<usize> {
-    let writes_r0 = |step: &&Trace| code.operations.get(step.pc).and_then(written) == Some(0);
-    trace.iter().rev().find(writes_r0).map(|step| step.pc)
+    let writes_r0 = |step: &Trace| code.operations.get(step.pc).and_then(written) == Some(0);
+    let is_own = |step: &&Trace| code.links.place(step.pc).0.is_none();
+    let last = trace.iter().rposition(writes_r0)?;
+    trace.get(..=last)?.iter().rev().find(is_own).map(|step| step.pc)
 }

@@ -220,6 +220,7 @@ fn looked_up(entries: u32) -> Cgroup {
     asm.call(helper::MAP_LOOKUP);
     asm.jump_if(cond::EQ, 0, 0, none);
     asm.ldx(size::W, 0, 0, 0);
+    asm.op64(alu::AND, 0, 1);
     asm.exit();
     asm.bind(none);
     asm.verdict(1);

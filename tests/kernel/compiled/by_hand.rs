@@ -250,7 +250,9 @@ fn judge(asked: &Asked, expected: &Expected) -> Result<(), String> {
     };
     let unknown = unknown(&programs, &context, asked)?;
     programs.iter_mut().for_each(inspect::hide);
-    unknown_when_hidden(&programs, &context, asked)?;
+    let mut maps = observation.maps.clone();
+    maps.iter_mut().flat_map(|map| &mut map.programs).for_each(inspect::hide);
+    unknown_when_hidden(&programs, &Context { maps: &maps, ..context }, asked)?;
     let fits = match expected {
         Expected::Known => unknown.is_empty(),
         Expected::UnknownFor(major) => {
