@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "the kernel fills buffers by pointer")]
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
@@ -127,10 +128,8 @@ pub fn map(id: u32) -> io::Result<Map> {
 pub fn maps(ids: impl IntoIterator<Item = u32>) -> io::Result<Vec<Map>> {
     let (mut maps, mut left) = (BTreeMap::new(), ids.into_iter().collect::<Vec<u32>>());
     while let Some(id) = left.pop() {
-        if !maps.contains_key(&id) {
-            let map = map(id)?;
-            left.extend(map.inner_ids());
-            maps.insert(id, map);
+        if let Entry::Vacant(place) = maps.entry(id) {
+            left.extend(place.insert(map(id)?).inner_ids());
         }
     }
     Ok(maps.into_values().collect())
