@@ -28,7 +28,7 @@ pub fn compiled(decoder: &mut Decoder, policy: Policy) -> Result<Program, NoProg
     let context = Context::default();
     // Another decoder reads it: this one's diagram is full of the way to the
     // policy, and it shall not answer from memory.
-    let mut reader = Decoder::within(decoder.limit());
+    let mut reader = Decoder::of_one_program(decoder.limit());
     let again = reader.policy(&[&program], &context);
     if reader.is_known(again) && reader.id(again) == decoder.id(policy) {
         Ok(program)

@@ -1,9 +1,11 @@
 //! The answer of `gpumap explain`.
 
+use std::collections::BTreeMap;
+
 use crate::bytecode::{Insn, disasm};
 use crate::model::{Device, Request, Verdict};
-use crate::observation::{Observation, Program, Text};
-use crate::policy::{Combination, Context, Decoder, Followed, TimeLimit};
+use crate::observation::{Map, Observation, Program, Text};
+use crate::policy::{Combination, Context, Decoder, Followed, FollowedStep, TimeLimit};
 use crate::report::{Effective, Payload, ProgramProof, Proof, Step};
 
 use super::attachment::Tree;
@@ -42,7 +44,7 @@ pub fn explain(
     let proofs = parts
         .map(|(program, followed)| {
             let place = places.iter().find(|place| place.id == program.id);
-            program_proof(program, followed, place)
+            program_proof(program, followed, place, context.maps)
         })
         .collect();
     let answer = Proof {
@@ -111,16 +113,29 @@ pub(super) fn ways(
 ) -> Ways {
     let proof = decoder.prove(programs, context, device, request);
     let parts = programs.iter().zip(&proof.programs).zip(places);
-    let ways = parts.map(|((program, followed), place)| program_proof(program, followed, Some(place)));
+    let ways =
+        parts.map(|((program, followed), place)| program_proof(program, followed, Some(place), context.maps));
     Ways { programs: ways.collect(), verdict: proof.verdict }
 }
 
-fn program_proof(program: &Program, followed: &Followed, place: Option<&Effective>) -> ProgramProof {
-    let insns = program.xlated.known().and_then(|xlated| Insn::parse_all(&xlated.0)).unwrap_or_default();
-    let step = |(pc, meaning): &(usize, String)| Step {
-        pc: *pc,
-        text: disasm::text(&insns, *pc, &program.calls),
-        meaning: meaning.clone(),
+fn program_proof(
+    program: &Program,
+    followed: &Followed,
+    place: Option<&Effective>,
+    maps: &[Map],
+) -> ProgramProof {
+    let insns = |program: &Program| program.xlated.known().and_then(|xlated| Insn::parse_all(&xlated.0));
+    let called = maps.iter().flat_map(|map| &map.programs).chain([program]);
+    let listings: BTreeMap<u32, (&Program, Vec<Insn>)> =
+        called.map(|program| (program.id, (program, insns(program).unwrap_or_default()))).collect();
+    let step = |step: &FollowedStep| Step {
+        pc: step.slot,
+        program: step.program,
+        text: listings
+            .get(&step.program.unwrap_or(program.id))
+            .map(|(program, insns)| disasm::text(insns, step.slot, &program.calls))
+            .unwrap_or_default(),
+        meaning: step.meaning.clone(),
     };
     ProgramProof {
         id: program.id,

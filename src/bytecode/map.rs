@@ -124,6 +124,7 @@ impl Saved {
             flags: show.flags,
             frozen: show.frozen != 0,
             entries,
+            programs: Vec::new(),
         })
     }
 }

@@ -291,6 +291,9 @@ pub struct Map {
     pub hidden: Vec<HiddenBytes>,
     /// The entries, complete, in the kernel's order; or why they are missing.
     pub entries: Answer<Vec<MapEntry>>,
+    /// The programs that are its entries, each once, if it is a map for tail calls.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<Program>,
 }
 
 impl Map {
@@ -299,29 +302,38 @@ impl Map {
         matches!(self.kind, MapType::ArrayOfMaps | MapType::HashOfMaps)
     }
 
-    /// Ids of the maps inside, if its entries are maps.
+    /// Ids of the maps that a program reaches through this one: those inside, and those
+    /// of the programs inside.
     pub fn inner_ids(&self) -> impl Iterator<Item = u32> {
         let entries = if self.holds_maps() { self.entries.known() } else { None };
-        entries.into_iter().flatten().filter_map(MapEntry::map_id)
+        let maps = entries.into_iter().flatten().filter_map(MapEntry::inner_id);
+        maps.chain(self.programs.iter().flat_map(|program| program.map_ids.iter().copied()))
+    }
+
+    /// Ids of the programs inside, each once, if its entries are programs.
+    pub fn program_ids(&self) -> BTreeSet<u32> {
+        let entries = if self.kind == MapType::ProgArray { self.entries.known() } else { None };
+        entries.into_iter().flatten().filter_map(MapEntry::inner_id).collect()
     }
 }
 
 impl MapEntry {
-    /// The map that is the value of an entry of a map of maps.
-    pub fn map_id(&self) -> Option<u32> {
+    /// The map or program that is the value of an entry of a map of maps or programs.
+    pub fn inner_id(&self) -> Option<u32> {
         self.value.0.as_slice().try_into().ok().map(u32::from_le_bytes)
     }
 }
 
-/// The maps with these ids and those inside them.
+/// The maps with these ids and those that a program reaches through them.
 pub fn with_inner<'m>(
     ids: impl IntoIterator<Item = u32>,
     map: impl Fn(u32) -> Option<&'m Map>,
 ) -> BTreeSet<u32> {
-    let mut all = BTreeSet::new();
-    for id in ids {
-        all.insert(id);
-        all.extend(map(id).into_iter().flat_map(Map::inner_ids));
+    let (mut all, mut left) = (BTreeSet::new(), ids.into_iter().collect::<Vec<u32>>());
+    while let Some(id) = left.pop() {
+        if all.insert(id) {
+            left.extend(map(id).into_iter().flat_map(Map::inner_ids));
+        }
     }
     all
 }

@@ -220,7 +220,8 @@ pub(super) fn shelve(
     mut cache: ProgramCache,
     log: &mut Log,
 ) {
-    symbols::resolve(&options.proc, cache.programs.values_mut(), log);
+    let called = cache.maps.values_mut().flat_map(|map| &mut map.programs);
+    symbols::resolve(&options.proc, cache.programs.values_mut().chain(called), log);
     observation.programs = cache.programs.into_values().collect();
     observation.maps = cache.maps.into_values().collect();
 }

@@ -48,6 +48,7 @@ impl<'a> Annotation<'a> {
     ) -> String {
         match *operation {
             Operation::Branch { comparison, dst, source, target, .. } => {
+                let (_, target) = self.code.links.place(target);
                 let right = match source {
                     Operand::Register(register) => self.value(&before[register], symbols),
                     Operand::Immediate(value) => Some(number(value)),

@@ -173,8 +173,14 @@
 //!     shown as plain loads and stores). `word::may_be_address`;
 //!     `memory::shared_with_user_space`.
 //! 30. A tail call to an index without a program falls through, and only user
-//!     space puts programs into the map (`check_map_func_compatibility`).
-//!     `calls::tail_call`; `memory::a_map_without_programs`, by hand "tail_call_by_driver".
+//!     space puts programs into the map (`check_map_func_compatibility`); what it puts
+//!     there later is as in 36. A program that is called begins with the context, with
+//!     nothing else in its registers, and in the frame of the function that calls it,
+//!     to whose caller it returns (`__bpf_tail_call`, `emit_bpf_tail_call_indirect`). After 33 calls
+//!     the next falls through; whether calls to nowhere and those of functions are
+//!     counted differs between kernels. What `bpf_get_local_storage` gives it is its caller's, so one that
+//!     has such a map is not followed.
+//!     `linked`, `tail_calls`; all of `tail_calls`, `memory::a_map_without_programs`, by hand "tail_call_…".
 //! 31. A function of a device program is replaced (`freplace`) only by a program
 //!     of type `EXT` through a link that names its target, and only if the device
 //!     program has types (`bpf_check_attach_target`,

@@ -3,10 +3,9 @@
 
 use std::rc::Rc;
 
-use super::diagram::Bdd;
 use super::frame;
 use super::helpers::{self, Effect, LookupResult};
-use super::machine::{ELSEWHERE, Machine, Next, RETVAL_BITS, Stop};
+use super::machine::{Machine, RETVAL_BITS, Stop};
 use super::state::MachineState;
 use super::value::{Base, Pointer, Value};
 use super::word::Word;
@@ -43,37 +42,6 @@ impl Machine<'_> {
         };
         state.end_call(result);
         Ok(())
-    }
-
-    /// A tail call. Where the map of programs has no program at the index, the program
-    /// continues after the call (`__bpf_tail_call`, `kernel/bpf/core.c`).
-    pub fn tail_call(&mut self, pc: usize, state: &mut MachineState) -> Result<Next, Stop> {
-        let index = state.registers[3].word(self.symbols).zero_extended(32);
-        let mut leaves = Bdd::FALSE;
-        for (guard, argument) in state.registers[2].alternatives() {
-            let programs = self.map_argument(&argument).and_then(|map| self.code.maps[map].programs());
-            let Some(programs) = programs else {
-                leaves = self.symbols.diagram.or(leaves, guard);
-                continue;
-            };
-            for program in programs {
-                let is_called = index.equal_to(&Word::Constant(program.into()), &mut self.symbols.diagram);
-                let is_called = self.symbols.diagram.and(guard, is_called);
-                leaves = self.symbols.diagram.or(leaves, is_called);
-            }
-        }
-        let here = self.guard();
-        let [leaves_here, stays_here] =
-            [leaves, !leaves].map(|side| self.symbols.diagram.and(here, side) != Bdd::FALSE);
-        if !stays_here {
-            return Err(Stop(ELSEWHERE.into()));
-        }
-        let taken = (self.code.elsewhere(), state.clone());
-        state.end_call(Value::Unset);
-        Ok(match leaves_here {
-            true => Next::Branch { condition: leaves, taken, otherwise: pc + 1 },
-            false => Next::To(pc + 1),
-        })
     }
 
     fn call_named(&mut self, name: &str, state: &mut MachineState) -> Result<Value, Stop> {

@@ -7,77 +7,20 @@ use std::sync::Arc;
 use crate::bytecode::{Arithmetic, Insn, Operand, Operation};
 use crate::observation::{Map, Program};
 
-use super::as_loaded::{self, Step};
+use super::as_loaded::Step;
 use super::clobber;
 use super::flow::Flow;
 use super::helpers::{self, KernelFunction};
-use super::hidden;
-use super::plain_moves::plain_moves;
-use super::replaced::replaced;
+use super::linked::Links;
+use super::parsed::{MAX_INSNS, Parsed};
 use super::stores::Stores;
 use super::table::{self, CheckedMaps, Table, TableKind};
 use super::types::Context;
 use super::written::{SpoiledMaps, Written};
 
-/// Longest program the kernel loads (`BPF_COMPLEXITY_LIMIT_INSNS`,
-/// `linux/bpf.h`).
-const MAX_INSNS: usize = 1_000_000;
 /// Additions and exclusive ors of two registers from which on a program may be
 /// too complex; one multiplication or variable shift is enough.
 const COMPLEX: usize = 16;
-
-/// The instructions of a program, prepared: what is the same whatever its maps
-/// hold. Copies are cheap.
-#[derive(Clone, Debug)]
-pub struct Parsed {
-    operations: Arc<Vec<Operation>>,
-    flow: Arc<Flow>,
-    calls: Arc<BTreeMap<i32, String>>,
-    lookups: Arc<BTreeMap<usize, Step>>,
-    plain_moves: Arc<BTreeSet<usize>>,
-    may_touch_retval: bool,
-    names_maps: bool,
-}
-
-impl Parsed {
-    /// Prepares `program`; the reason if its instructions are not known.
-    pub fn of(program: &Program) -> Result<Self, String> {
-        if let Some(why) = replaced(program) {
-            return Err(why);
-        }
-        let bytes = program.xlated.known().ok_or_else(|| {
-            let why = program.xlated.missing().unwrap_or_default();
-            format!("the instructions of program {} could not be read: {why}", program.id)
-        })?;
-        let insns = Insn::parse_all(&bytes.0)
-            .filter(|insns| !insns.is_empty() && insns.len() <= MAX_INSNS)
-            .ok_or_else(|| {
-            format!("program {} has {} bytes, which is no program", program.id, bytes.0.len())
-        })?;
-        let (insns, calls) = match hidden::named(program, &insns) {
-            Some(named) => (named.insns.clone(), named.calls.clone()),
-            None => (insns, program.calls.clone()),
-        };
-        let operations = Operation::decode_all(&insns);
-        let lookups = nameless_lookups(&operations, &insns, &calls);
-        let names_maps = |operation: &Operation| {
-            matches!(operation, Operation::LoadMap { .. } | Operation::LoadMapValue { .. })
-        };
-        let name = |helper| calls.get(&helper).map(String::as_str);
-        let plain_moves = plain_moves(&operations, name, |call| helpers::known_function(&calls, call));
-        let may_touch_retval = each(&operations).any(|operation| may_touch_retval(operation, &calls));
-        let names_maps = each(&operations).any(names_maps);
-        Ok(Self {
-            flow: Arc::new(Flow::of(&operations)),
-            may_touch_retval,
-            names_maps,
-            operations: Arc::new(operations),
-            calls: Arc::new(calls),
-            lookups: Arc::new(lookups),
-            plain_moves: Arc::new(plain_moves),
-        })
-    }
-}
 
 /// A program ready to run.
 #[derive(Debug)]
@@ -92,6 +35,8 @@ pub struct Code<'a> {
     lookups: Arc<BTreeMap<usize, Step>>,
     /// The moves that are not clear, but plain where they move an address.
     plain_moves: Arc<BTreeSet<usize>>,
+    /// The programs that it may go on in.
+    pub links: Arc<Links>,
     /// The maps of the program, and after them those inside these.
     pub maps: Vec<Table<'a>>,
     /// What a part of the program that could not be followed may write, once
@@ -103,13 +48,14 @@ pub struct Code<'a> {
     /// known.
     pub path: Vec<u64>,
     may_touch_retval: bool,
+    handles_exceptions: bool,
     is_blinded: bool,
 }
 
 impl<'a> Code<'a> {
     /// Prepares `program`; the reason if its instructions are not known.
     pub fn new(program: &Program, context: &Context<'a>) -> Result<Self, String> {
-        Ok(Self::with(Parsed::of(program)?, program, context.maps, context.path(), None))
+        Ok(Self::with(Parsed::of(program, context.maps)?, program, context.maps, context.path(), None))
     }
 
     /// The same with the instructions, and perhaps the maps, prepared before.
@@ -120,7 +66,8 @@ impl<'a> Code<'a> {
         path: Vec<u64>,
         checked: Option<&'a CheckedMaps>,
     ) -> Self {
-        let Parsed { operations, flow, calls, lookups, plain_moves, may_touch_retval, names_maps } = parsed;
+        let Parsed { operations, flow, calls, lookups, plain_moves, links, .. } = parsed;
+        let Parsed { may_touch_retval, handles_exceptions, names_maps, .. } = parsed;
         let maps = table::of_program(program, maps, checked);
         let own = clobber::own(&maps);
         let is_blinded = !maps.is_empty() && !names_maps;
@@ -131,11 +78,13 @@ impl<'a> Code<'a> {
             calls,
             lookups,
             plain_moves,
+            links,
             maps,
             unfollowed,
             own,
             path,
             may_touch_retval,
+            handles_exceptions,
             is_blinded,
         }
     }
@@ -193,35 +142,13 @@ impl<'a> Code<'a> {
         }
     }
 
-    /// Whether a function of the program may handle its exceptions. Where none does, the
-    /// kernel adds one that returns what was thrown, behind all others, which nothing
-    /// leads to (`do_misc_fixups`, `kernel/bpf/verifier.c`). Code of the program that
-    /// nothing leads to is removed.
+    /// Whether a function of the program may handle its exceptions.
     pub fn handles_exceptions(&self) -> bool {
-        let Some(start) = self.operations.len().checked_sub(2) else { return true };
-        let returns = matches!(
-            self.operations[start..],
-            [
-                Operation::Arithmetic {
-                    kind: Arithmetic::Move,
-                    width: 64,
-                    dst: 0,
-                    source: Operand::Register(1)
-                },
-                Operation::Exit
-            ]
-        );
-        let leads_here = |(pc, operation): (usize, &Operation)| match operation {
-            Operation::Jump { target } | Operation::CallLocal { target } => *target == start,
-            Operation::LoadSubprogram { target, .. } => *target == start,
-            Operation::Branch { target, .. } => *target == start || pc + 1 == start,
-            Operation::Exit => false,
-            _ => pc + operation.slots() == start,
-        };
-        !returns || self.operations.iter().enumerate().any(leads_here)
+        self.handles_exceptions
     }
 
-    /// A place behind all instructions for paths that go on in another program.
+    /// A place behind all instructions for paths that go on in a program which is not
+    /// followed: the first of many.
     pub fn elsewhere(&self) -> usize {
         self.operations.len() + MAX_INSNS
     }
@@ -282,49 +209,12 @@ fn are_complex(operations: &[Operation]) -> bool {
     each(operations).filter(mixes).map(weight).sum::<usize>() >= COMPLEX
 }
 
-fn nameless_lookups(
-    operations: &[Operation],
-    insns: &[Insn],
-    calls: &BTreeMap<i32, String>,
-) -> BTreeMap<usize, Step> {
-    let is_nameless = |operation: &Operation| match operation {
-        Operation::CallHelper { helper } => !calls.contains_key(helper),
-        _ => false,
-    };
-    let calls = operations.iter().enumerate().filter(|(_, operation)| is_nameless(operation));
-    calls.filter_map(|(pc, _)| Some((pc, as_loaded::element_step(insns, pc)?))).collect()
-}
-
 /// The operations without the second slots of two-slot loads.
-fn each(operations: &[Operation]) -> impl Iterator<Item = &Operation> {
+pub(super) fn each(operations: &[Operation]) -> impl Iterator<Item = &Operation> {
     let mut pc = 0;
     std::iter::from_fn(move || {
         let operation = operations.get(pc)?;
         pc += operation.slots();
         Some(operation)
     })
-}
-
-fn may_touch_retval(operation: &Operation, calls: &BTreeMap<i32, String>) -> bool {
-    match operation {
-        Operation::CallHelper { helper } => helpers::may_touch_retval(calls.get(helper).map(String::as_str)),
-        Operation::CallKernel { function } => helpers::known_function(calls, *function).is_none(),
-        Operation::Unsupported { .. } => true,
-        Operation::Arithmetic { .. }
-        | Operation::Unclear { .. }
-        | Operation::SwapBytes { .. }
-        | Operation::LoadConstant { .. }
-        | Operation::LoadMap { .. }
-        | Operation::LoadMapValue { .. }
-        | Operation::LoadSubprogram { .. }
-        | Operation::LoadUnknown { .. }
-        | Operation::Load { .. }
-        | Operation::Store { .. }
-        | Operation::Atomic { .. }
-        | Operation::Jump { .. }
-        | Operation::Branch { .. }
-        | Operation::CallLocal { .. }
-        | Operation::Exit
-        | Operation::Nothing => false,
-    }
 }

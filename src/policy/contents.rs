@@ -3,6 +3,7 @@
 //! node gives the same things are left out.
 
 use crate::bytecode::{Insn, opcode};
+use crate::model::MapType;
 use crate::observation::{Answer, Map, MapEntry, Program};
 
 use super::origin::{OriginDigest, digest_of_parts};
@@ -90,18 +91,21 @@ impl Contents<'_> {
             Answer::Missing(why) => self.say(&(id, why)),
             Answer::Known(entries) => self.entries(map, entries),
         }
+        map.programs.iter().for_each(|program| self.program(program));
     }
 
     /// The entries, by key where nothing goes through them: a hash map has them in an order
     /// of its own on each node.
     fn entries(&mut self, map: &Map, entries: &[MapEntry]) {
         let mut in_order: Vec<&MapEntry> = entries.iter().collect();
-        if !self.has_order {
+        // An array has them by number.
+        let is_array = matches!(map.kind, MapType::Array | MapType::PercpuArray);
+        if !self.has_order && !is_array {
             in_order.sort_by(|a, b| a.key.0.cmp(&b.key.0));
         }
         let mut bytes = Vec::new();
         for entry in in_order {
-            let inner = entry.map_id().filter(|_| map.holds_maps());
+            let inner = entry.inner_id().filter(|_| map.holds_maps());
             let inner = inner.map(|id| (self.place(id) as u32).to_le_bytes().to_vec());
             let value = inner.as_ref().unwrap_or(&entry.value.0);
             for part in [&entry.key.0, value] {

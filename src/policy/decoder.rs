@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::observation::Program;
+use crate::observation::{Program, with_inner};
 
 use super::clobber;
 use super::code::{self, Code};
@@ -33,6 +33,9 @@ const BUDGET_OF_QUESTION: u64 = 30_000;
 /// write counts as written.
 const MAX_ROUNDS: usize = 8;
 
+/// How many times as much as usual a program may cost that is looked at alone.
+const ROOM_OF_ONE: u32 = 8;
+
 /// The reason of a policy whose diagram exceeded its limits.
 const TOO_COMPLEX: &str = "the programs are too complex for gpumap's limits";
 
@@ -42,12 +45,39 @@ const TOO_COMPLEX: &str = "the programs are too complex for gpumap's limits";
 pub struct Decoder {
     pub(super) diagram: Diagram,
     reachable: Bdd,
+    /// How many times what is usual a program may cost.
+    factor: u32,
     /// The regions in which policies are unknown, by reason.
     open: Vec<(Bdd, String)>,
     /// What each program may cost.
     shares: Shares,
     /// What the policies that are not exact were made of.
     pub(super) origins: Origins,
+    /// The last policy of programs: it is often asked for again, to prove answers.
+    last: Option<Settled>,
+}
+
+/// A policy of programs, and what it was made of.
+#[derive(Debug)]
+struct Settled {
+    made_of: MadeOf,
+    policy: Policy,
+    written: Written,
+}
+
+/// Programs with all that they read, and the maps that they reach.
+#[derive(Debug, PartialEq, Eq)]
+struct MadeOf {
+    digest: OriginDigest,
+    maps: BTreeSet<u32>,
+}
+
+impl MadeOf {
+    fn of(programs: &[&Program], context: &Context<'_>) -> Self {
+        let ids = programs.iter().flat_map(|program| program.map_ids.iter().copied());
+        let maps = with_inner(ids, |id| context.maps.iter().find(|map| map.id == id));
+        Self { digest: digest_of_programs(programs, context), maps }
+    }
 }
 
 impl Default for Decoder {
@@ -65,9 +95,20 @@ impl Decoder {
     /// An empty decoder that stops when the time is over. Policies that it could not
     /// finish are unknown, for a reason that says so.
     pub fn within(limit: &TimeLimit) -> Self {
-        let mut diagram = Diagram::within(limit);
+        Self::with_room(limit, 1)
+    }
+
+    /// The same for a program as long as the kernel loads them, which may cost more than
+    /// one among others.
+    pub fn of_one_program(limit: &TimeLimit) -> Self {
+        Self::with_room(limit, ROOM_OF_ONE)
+    }
+
+    fn with_room(limit: &TimeLimit, factor: u32) -> Self {
+        let mut diagram = Diagram::with_room(limit, factor);
         let reachable = inputs::reachable(&mut diagram);
-        Self { diagram, reachable, open: Vec::new(), shares: Shares::default(), origins: Origins::default() }
+        let (shares, origins) = (Shares::default(), Origins::default());
+        Self { diagram, reachable, factor, open: Vec::new(), shares, origins, last: None }
     }
 
     /// An empty decoder for these programs. Those of them that are too complex to be
@@ -110,9 +151,14 @@ impl Decoder {
         // One drawing is enough for all cgroups where it is the same.
         let asks = codes.iter().any(ProgramCode::may_read_cgroup_id);
         let context = &Context { cgroup_id: context.cgroup_id.filter(|_| asks), ..*context };
+        let made_of = MadeOf::of(programs, context);
+        if let Some(last) = self.last.as_ref().filter(|last| last.made_of == made_of) {
+            return (last.policy, last.written.clone());
+        }
         let is_complex = codes.iter().any(ProgramCode::may_be_complex);
-        let digest = (is_complex || self.limit().is_over()).then(|| digest_of_programs(programs, context));
-        if let Some(policy) = digest.as_ref().and_then(|digest| self.origins.drawn(digest)) {
+        let digest = made_of.digest;
+        let is_drawn_once = is_complex || self.limit().is_over();
+        if let Some(policy) = self.origins.drawn(&digest).filter(|_| is_drawn_once) {
             let written = self.origins.written(policy.origin, programs).cloned();
             return (policy, written.unwrap_or_else(|| most_written(codes)));
         }
@@ -120,23 +166,23 @@ impl Decoder {
             return (self.late(digest), Written::everything());
         }
         let (policy, written, is_partial) = self.settle(codes, context);
-        if self.is_known(policy) {
-            return (policy, written);
-        }
-        // A single question may be settled where all at once are not.
-        let answers = (is_complex || is_partial) && !self.limit().is_over();
-        let answerer = answers.then(|| Stack::new(programs, context, written.clone()));
-        let digest = digest.unwrap_or_else(|| digest_of_programs(programs, context));
-        (self.made_of(policy, digest, answerer.map(Answerer::Programs)), written)
+        let policy = match self.is_known(policy) {
+            true => policy,
+            false => {
+                // A single question may be settled where all at once are not.
+                let answers = (is_complex || is_partial) && !self.limit().is_over();
+                let answerer = answers.then(|| Stack::new(programs, context, written.clone()));
+                self.made_of(policy, digest, answerer.map(Answerer::Programs))
+            }
+        };
+        self.last = Some(Settled { made_of, policy, written: written.clone() });
+        (policy, written)
     }
 
     /// A policy of which nothing was decoded in time.
-    fn late(&mut self, digest: Option<OriginDigest>) -> Policy {
+    fn late(&mut self, digest: OriginDigest) -> Policy {
         let policy = self.nothing_drawn(time_limit::WHY);
-        match digest {
-            Some(digest) => self.made_of(policy, digest, None),
-            None => policy,
-        }
+        self.made_of(policy, digest, None)
     }
 
     /// A policy that is not exact, with what it was made of. If something equal was made
@@ -181,9 +227,11 @@ impl Decoder {
         context: &Context<'_>,
         written: &mut Written,
     ) -> (Policy, bool, bool) {
-        let mut run = Run::new(surroundings(context, None), written, codes.len());
+        let factor = self.factor;
+        let surroundings = Surroundings { factor, ..surroundings(context, None) };
+        let mut run = Run::new(surroundings, written, codes.len());
         let policy = if codes.iter().any(|code| touches_retval(&code.code, context)) {
-            let symbols = &mut Symbols::within(self.limit());
+            let symbols = &mut Symbols::with_room(self.limit(), factor);
             let allowed = run.in_sequence(codes, &self.shares, symbols);
             if self.is_too_large(symbols, allowed) {
                 run.cut.extend(codes.iter().map(|code| code.program.id));
@@ -193,7 +241,7 @@ impl Decoder {
             let policies: Vec<Policy> = codes
                 .iter()
                 .map(|code| {
-                    let symbols = &mut Symbols::within(self.limit());
+                    let symbols = &mut Symbols::with_room(self.limit(), factor);
                     let allowed = run.alone(code, &Word::ZERO, &self.shares, symbols).allows;
                     if self.is_too_large(symbols, allowed) {
                         run.cut.insert(code.program.id);
@@ -544,7 +592,8 @@ impl<'w> Run<'w> {
         }
         let share = shares.of(program.program.id);
         let all = (BUDGET / self.programs.max(1) as u64).max(shares::LEAST);
-        Surroundings { budget: share.min(all), ..self.surroundings }
+        let budget = share.min(all) * u64::from(self.surroundings.factor);
+        Surroundings { budget, ..self.surroundings }
     }
 }
 
@@ -554,6 +603,7 @@ pub(super) fn surroundings(context: &Context<'_>, question: Option<u64>) -> Surr
         has_retval: context.combination == Combination::Retval,
         question,
         budget: if question.is_some() { BUDGET_OF_QUESTION } else { BUDGET },
+        factor: 1,
     }
 }
 

@@ -26,6 +26,18 @@ impl Flow {
     }
 }
 
+impl Flow {
+    /// Other programs lead to these slots, and perhaps back to earlier ones.
+    pub fn enter(&mut self, begins: impl Iterator<Item = usize>, is_circular: bool) {
+        self.loops |= is_circular;
+        for begin in begins {
+            if let Some(join) = self.joins.get_mut(begin) {
+                *join = true;
+            }
+        }
+    }
+}
+
 /// The slots that may follow `pc`; calls are stepped over.
 pub fn successors(operations: &[Operation], pc: usize) -> [Option<usize>; 2] {
     let next = Some(pc + operations[pc].slots());

@@ -120,7 +120,12 @@ impl Default for Symbols {
 impl Symbols {
     /// No inputs yet, and an empty diagram that gives up when the time is over.
     pub fn within(limit: &TimeLimit) -> Self {
-        Self { diagram: Diagram::within(limit), reasons: Vec::new(), next: FIRST_FRESH }
+        Self::with_room(limit, 1)
+    }
+
+    /// The same with room for so many times as much.
+    pub fn with_room(limit: &TimeLimit, factor: u32) -> Self {
+        Self { diagram: Diagram::with_room(limit, factor), reasons: Vec::new(), next: FIRST_FRESH }
     }
 
     /// A word whose low `width` bits are unknown, because of `why`. Too many such

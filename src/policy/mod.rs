@@ -8,10 +8,10 @@
 //!
 //! The way of a program through this room:
 //!
-//! * `code` prepares it: operations, flow, maps, names of calls (`hidden` finds
+//! * `code` and `parsed` prepare it: operations, flow, maps, the programs that it goes on in (`linked`), names of calls (`hidden` finds
 //!   names that the kernel hides, `plain_moves` what a listing does not show);
 //! * `machine` runs it for all questions at once. `state` is what changes,
-//!   `compute` (with `widened`), `memory` (with `large_array`), `lookup`, `calls`, `callbacks` and `kernel_functions` (with `bit_iterator`) are the
+//!   `compute` (with `widened`), `memory` (with `large_array`), `lookup`, `calls`, `tail_calls`, `callbacks` and `kernel_functions` (with `bit_iterator`) are the
 //!   instructions. **What a helper means is in `helpers`**;
 //! * `graph` folds the paths into one function of the question, `project`
 //!   eliminates inputs that cannot be known;
@@ -53,11 +53,13 @@ mod index;
 mod inputs;
 mod kernel_functions;
 mod large_array;
+mod linked;
 mod lookup;
 mod machine;
 mod memory;
 mod notation;
 mod origin;
+mod parsed;
 mod plain_moves;
 mod program_code;
 mod project;
@@ -71,6 +73,7 @@ mod shares;
 mod state;
 mod stores;
 mod table;
+mod tail_calls;
 mod time_limit;
 mod types;
 mod value;
@@ -82,7 +85,7 @@ pub use always_listed::AlwaysListed;
 pub use compile::CompileError;
 pub use decoder::Decoder;
 pub use notation::BadRules;
-pub use proof::{Followed, Proof};
+pub use proof::{Followed, FollowedStep, Proof};
 pub use question::Question;
 pub use rule::{Mask, Numbers, Rule};
 pub use rules::{PolicyDifference, RuleList, Unsettled};

@@ -16,7 +16,8 @@ use sha2::{Digest as _, Sha256};
 use crate::model::Verdict;
 use crate::observation::{Map, Program, with_inner};
 
-use super::code::{Code, Parsed};
+use super::code::Code;
+use super::parsed::Parsed;
 use super::program_code::ProgramCode;
 use super::table::{self, CheckedMaps};
 use super::types::{Combination, Context, Origin, Policy};
@@ -107,7 +108,9 @@ impl Stack {
 
     /// The programs ready to run; they are parsed once.
     pub fn codes(&self) -> Vec<ProgramCode<'_>> {
-        let parsed = self.parsed.get_or_init(|| self.programs.iter().map(Parsed::of).collect());
+        let parsed = self
+            .parsed
+            .get_or_init(|| self.programs.iter().map(|program| Parsed::of(program, &self.maps)).collect());
         let checked = self.checked.get_or_init(|| table::checked(&self.maps));
         self.programs
             .iter()

@@ -35,9 +35,10 @@ pub struct Proof {
 /// One program's part.
 #[derive(Clone, Debug, Default)]
 pub struct Followed {
-    /// Executed instructions: slot and meaning.
-    pub steps: Vec<(usize, String)>,
-    /// Slot of the instruction that set the returned value.
+    /// Executed instructions.
+    pub steps: Vec<FollowedStep>,
+    /// Slot of the instruction that set the returned value, or that went on in another
+    /// program which did.
     pub decided_at: Option<usize>,
     /// The result: true allows; `None` is unknown.
     pub returned: Option<bool>,
@@ -45,6 +46,17 @@ pub struct Followed {
     pub retval: Option<i32>,
     /// Why the program could not be followed to its end.
     pub why: Option<String>,
+}
+
+/// One executed instruction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FollowedStep {
+    /// The program that it is an instruction of, if that is another one (a tail call).
+    pub program: Option<u32>,
+    /// Its slot there.
+    pub slot: usize,
+    /// What it computes or decides.
+    pub meaning: String,
 }
 
 impl Proof {
@@ -102,6 +114,7 @@ impl Decoder {
         visits
             .iter()
             .take_while(|_| !self.limit().is_over())
+            .filter(|(pc, _)| code.links.place(**pc).0.is_none())
             .filter_map(|(pc, (before, after))| {
                 // A jump may leave the program; there is nothing to annotate.
                 let operation = code.operations.get(*pc)?;
@@ -162,13 +175,9 @@ fn follow(
 ) -> (Followed, Word) {
     let (mut followed, outcome) = match &code.code {
         Ok(code) => {
-            let (trace, end) = run(code, symbols, retval, context, writes, bits);
-            let (mut followed, outcome) = ended(end, symbols, retval, context);
-            followed.decided_at = decided_at(code, &trace);
-            followed.steps = steps(code, symbols, &trace, bits);
-            if followed.steps.len() < trace.len() && symbols.diagram.limit().is_over() {
-                followed.why = Some(time_limit::WHY.to_owned());
-            }
+            let (mut followed, end) = run(code, symbols, retval, context, writes, bits);
+            let (ending, outcome) = ended(end, symbols, retval, context);
+            followed.why = ending.why.or(followed.why);
             (followed, outcome)
         }
         Err(why) => ended(End::Lost(why.clone()), symbols, retval, context),
@@ -188,15 +197,59 @@ fn run(
     context: &Context<'_>,
     writes: &Written,
     bits: u64,
-) -> (Vec<Trace>, End) {
+) -> (Followed, End) {
     let in_words = Surroundings { budget: BUDGET_OF_WORDS, ..surroundings(context, None) };
-    let machine = Machine::new(code, symbols, in_words, writes);
-    match machine.follow(bits, retval) {
-        (_, End::Lost(_)) if code.may_be_complex() => {
-            Machine::new(code, symbols, surroundings(context, Some(bits)), writes).follow(bits, retval)
-        }
-        run => run,
+    let (words, end) = Machine::new(code, symbols, in_words, writes).follow(bits, retval);
+    if matches!(end, End::Exit { .. }) {
+        return (described(code, symbols, &words, bits), end);
     }
+    // The words may have filled the diagram, so the numbers have one of their own.
+    let own = &mut Symbols::within(symbols.diagram.limit());
+    let start = carried(retval, RETVAL_BITS, symbols, own, bits);
+    let in_numbers = surroundings(context, Some(bits));
+    let (numbers, other_end) = Machine::new(code, own, in_numbers, writes).follow(bits, &start);
+    if numbers.len() < words.len() {
+        return (described(code, symbols, &words, bits), end);
+    }
+    let end = match other_end {
+        End::Exit { allows, retval } => {
+            let mut allows_bits = [Bdd::FALSE; 64];
+            allows_bits[0] = allows;
+            End::Exit {
+                allows: carried(&Word::from_bits(allows_bits), 1, own, symbols, bits).bits()[0],
+                retval: carried(&retval, RETVAL_BITS, own, symbols, bits),
+            }
+        }
+        lost => lost,
+    };
+    let mut followed = described(code, own, &numbers, bits);
+    // As far as the words lead they say more.
+    let clear = words.split_last().map_or(&[][..], |(_, before)| before);
+    if !symbols.diagram.exhausted() {
+        followed.steps.iter_mut().zip(steps(code, symbols, clear, bits)).for_each(|(own, told)| *own = told);
+    }
+    (followed, end)
+}
+
+/// What the low `width` bits of a word are for the question, in other symbols.
+fn carried(word: &Word, width: usize, from: &Symbols, to: &mut Symbols, bits: u64) -> Word {
+    let mut places = word.bits();
+    for place in places.iter_mut().take(width) {
+        *place = match from.diagram.evaluate(*place, bits) {
+            Some(known) => Bdd::constant(known),
+            None => to.lost_word(1, &from.why_open(*place, bits)).bits()[0],
+        };
+    }
+    places[width..].fill(Bdd::FALSE);
+    Word::from_bits(places)
+}
+
+/// The steps of a run and the one that decided.
+fn described(code: &Code<'_>, symbols: &mut Symbols, trace: &[Trace], bits: u64) -> Followed {
+    let steps = steps(code, symbols, trace, bits);
+    let is_late = steps.len() < trace.len() && symbols.diagram.limit().is_over();
+    let why = is_late.then(|| time_limit::WHY.to_owned());
+    Followed { decided_at: decided_at(code, trace), steps, why, ..Followed::default() }
 }
 
 fn ended(end: End, symbols: &mut Symbols, retval: &Word, context: &Context<'_>) -> (Followed, Decisions) {
@@ -220,7 +273,7 @@ fn signed(word: &Word, symbols: &Symbols, bits: u64) -> Option<i32> {
     Some(value.cast_signed())
 }
 
-fn steps(code: &Code<'_>, symbols: &mut Symbols, trace: &[Trace], bits: u64) -> Vec<(usize, String)> {
+fn steps(code: &Code<'_>, symbols: &mut Symbols, trace: &[Trace], bits: u64) -> Vec<FollowedStep> {
     let meaning = Annotation::new(code, symbols, Some(bits));
     let mut steps = Vec::with_capacity(trace.len());
     for (index, step) in trace.iter().enumerate() {
@@ -229,13 +282,18 @@ fn steps(code: &Code<'_>, symbols: &mut Symbols, trace: &[Trace], bits: u64) -> 
         }
         let Some(operation) = code.operations.get(step.pc) else { continue };
         let after = trace.get(index + 1).zip(written(operation)).map(|(next, dst)| &next.before[dst]);
-        steps.push((step.pc, meaning.of(operation, &step.before, after, step.taken, symbols)));
+        let (program, slot) = code.links.place(step.pc);
+        let meaning = meaning.of(operation, &step.before, after, step.taken, symbols);
+        steps.push(FollowedStep { program, slot, meaning });
     }
     steps
 }
 
-/// The last instruction that wrote r0.
+/// The last instruction that wrote r0, or after which the program went on in the one
+/// that did.
 fn decided_at(code: &Code<'_>, trace: &[Trace]) -> Option<usize> {
-    let writes_r0 = |step: &&Trace| code.operations.get(step.pc).and_then(written) == Some(0);
-    trace.iter().rev().find(writes_r0).map(|step| step.pc)
+    let writes_r0 = |step: &Trace| code.operations.get(step.pc).and_then(written) == Some(0);
+    let is_own = |step: &&Trace| code.links.place(step.pc).0.is_none();
+    let last = trace.iter().rposition(writes_r0)?;
+    trace.get(..=last)?.iter().rev().find(is_own).map(|step| step.pc)
 }

@@ -30,6 +30,18 @@ pub struct MachineState {
     pub retval: Word,
     /// What may have changed in the program's maps, by position.
     written: Rc<SpoiledMaps>,
+    /// How often programs have called others.
+    pub tail_calls: TailCalls,
+}
+
+/// How often programs have tried to go on in others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TailCalls {
+    /// Those that the kernel counts for certain.
+    pub made: u64,
+    /// At most so many more, which it counts in some versions alone: those to nowhere,
+    /// and those of functions.
+    pub perhaps: u64,
 }
 
 /// A helper that is calling back.
@@ -63,7 +75,30 @@ impl MachineState {
         let mut registers = std::array::from_fn(|_| Value::Unset);
         registers[1] = Value::pointer(Base::Context, Word::ZERO);
         registers[R10] = Value::pointer(Base::Stack(0), Word::ZERO);
-        Self { registers, frames: Rc::new(vec![Rc::default()]), callers: Vec::new(), retval, written }
+        let tail_calls = TailCalls::default();
+        Self {
+            registers,
+            frames: Rc::new(vec![Rc::default()]),
+            callers: Vec::new(),
+            retval,
+            written,
+            tail_calls,
+        }
+    }
+
+    /// Goes on in another program, which gets the context and the frame of the function
+    /// that calls it. What is on its stack is not known.
+    pub fn go_on(&mut self) {
+        match self.callers.is_empty() {
+            true => self.tail_calls.made += 1,
+            false => self.tail_calls.perhaps += 1,
+        }
+        self.registers.fill(Value::Unset);
+        self.registers[1] = Value::pointer(Base::Context, Word::ZERO);
+        self.registers[R10] = Value::pointer(Base::Stack(self.frames.len() - 1), Word::ZERO);
+        if let Some(frame) = Rc::make_mut(&mut self.frames).last_mut() {
+            *frame = Rc::default();
+        }
     }
 
     /// Enters a subprogram; `false` if calls are nested too deep.
@@ -174,6 +209,7 @@ impl MachineState {
             && self.callers == other.callers
             && self.retval == other.retval
             && self.written == other.written
+            && self.tail_calls == other.tail_calls
     }
 
     /// Whether some frame may still be read. What a caller reads is not in `live`.
@@ -201,6 +237,7 @@ impl MachineState {
                 *value = value.merged_with(theirs, guard, symbols);
             }
         }
+        self.tail_calls.perhaps = self.tail_calls.perhaps.max(other.tail_calls.perhaps);
         self.retval = Word::ite(guard, &self.retval, &other.retval, &mut symbols.diagram);
         if self.written != other.written {
             other.written.iter().for_each(|(map, spoil)| self.spoil(*map, spoil));

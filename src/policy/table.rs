@@ -185,15 +185,19 @@ impl<'a> Table<'a> {
 
     /// The map that entry number `entry` of a map of maps is.
     pub fn inner(&self, entry: usize) -> Option<u32> {
-        self.entries.as_ref().ok()?.get(entry)?.map_id()
+        self.entries.as_ref().ok()?.get(entry)?.inner_id()
     }
 
-    /// The indices of a map of programs at which there are programs; `None` if
-    /// that is not known.
-    pub fn programs(&self) -> Option<Vec<u32>> {
+    /// The programs in a map of programs, by id, each with the indices at which it is;
+    /// `None` if that is not known.
+    pub fn programs(&self) -> Option<BTreeMap<u32, Vec<u32>>> {
         let entries = self.entries.as_ref().ok().filter(|_| self.kind == TableKind::Programs)?;
-        let programs = entries.iter().filter(|entry| !entry.value.0.is_empty());
-        Some(programs.filter_map(|entry| Some(u32::from_le_bytes(*entry.key.0.first_chunk()?))).collect())
+        let mut programs: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for entry in entries.iter().filter(|entry| !entry.value.0.is_empty()) {
+            let index = u32::from_le_bytes(*entry.key.0.first_chunk()?);
+            programs.entry(entry.inner_id()?).or_default().push(index);
+        }
+        Some(programs)
     }
 
     /// The position of the entry of an array of maps that is the map at `index`;

@@ -61,14 +61,18 @@ fn path(out: &mut dyn Write, style: Style, program: &ProgramProof) -> io::Result
     let is_long = program.steps.len() > LONG && !style.all;
     let end = program.steps.len().saturating_sub(LAST);
     let (mut seen, mut folded) = (BTreeSet::new(), 0usize);
+    let mut inside = None;
     for (index, step) in program.steps.iter().enumerate() {
-        let is_again = !seen.insert(step.pc);
+        let is_again = !seen.insert((step.program, step.pc));
         if is_long && index < end && (is_again || seen.len() > MOST) {
             folded += 1;
             continue;
         }
         tell_folded(out, std::mem::take(&mut folded))?;
-        let mark = if program.decided_at == Some(step.pc) { '>' } else { ' ' };
+        if std::mem::replace(&mut inside, step.program) != step.program {
+            writeln!(out, "   in program {}:", step.program.unwrap_or(program.id))?;
+        }
+        let mark = if program.decided_at == Some(step.pc) && step.program.is_none() { '>' } else { ' ' };
         writeln!(out, " {mark} {}", instruction(step.pc, &step.text, &step.meaning))?;
     }
     Ok(())

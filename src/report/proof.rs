@@ -51,7 +51,8 @@ pub struct ProgramProof {
     pub name: String,
     /// The instructions executed, in order.
     pub steps: Vec<Step>,
-    /// Slot of the instruction that set the returned value.
+    /// Slot of the instruction that set the returned value, or that went on in another
+    /// program which did (a tail call).
     pub decided_at: Option<usize>,
     /// What it returns: `allow` (1), `deny` (0) or `unknown`.
     pub returns: Verdict,
@@ -67,6 +68,9 @@ pub struct ProgramProof {
 pub struct Step {
     /// Index of the 8-byte slot.
     pub pc: usize,
+    /// The program that it is an instruction of, if that is another one (a tail call).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<u32>,
     /// As bpftool prints it.
     pub text: String,
     /// What it computes or decides here, such as `r4 = major = 195`.

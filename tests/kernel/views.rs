@@ -5,13 +5,14 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::support::asm::{Asm, alu, cond, size};
+use crate::support::asm::{Asm, alu, cond, helper, size};
 use crate::support::bpf::{self, MULTI};
 use crate::support::cgroup::Cgroup;
 use crate::support::host;
 use crate::support::law::{self, Asked, Scratch, Views};
 use crate::support::node::{self, Sleeper, gpumap, relative};
 use crate::support::oracle::Oracle;
+use crate::support::source::{MapKind, MapSpec};
 use gpumap::model::{Device, DeviceType, Request};
 use serde_json::Value;
 
@@ -191,6 +192,57 @@ fn verdicts(name: &str, cgroup: &Cgroup, path: &str) {
         assert_eq!(text(&check), format!("{expected}\t{question}\n"), "{name}");
         let proof = text(&gpumap(&["explain", "--cgroup", path, &question]));
         assert!(proof.ends_with(&format!("Verdict: {expected}\n")), "{name} {question}: {proof}");
+    }
+}
+
+/// A hash map with so many entries decides.
+fn looked_up(entries: u32) -> Cgroup {
+    let bytes = |numbers: &[u32]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>();
+    let entry = |minor: u32| (bytes(&[OTHER as u32, minor * 7]), bytes(&[minor % 2]));
+    let spec = MapSpec {
+        kind: MapKind::Hash,
+        key_size: 8,
+        value_size: 4,
+        max_entries: entries,
+        flags: 0,
+        freeze: false,
+        entries: (0..entries).map(entry).collect(),
+    };
+    let mut asm = Asm::new();
+    let (map, none) = (asm.map(spec), asm.label());
+    asm.ldx(size::W, 2, 1, 4);
+    asm.stx(size::W, 10, -8, 2);
+    asm.ldx(size::W, 2, 1, 8);
+    asm.stx(size::W, 10, -4, 2);
+    asm.movr(2, 10);
+    asm.op64(alu::ADD, 2, -8);
+    asm.ld_map(1, map);
+    asm.call(helper::MAP_LOOKUP);
+    asm.jump_if(cond::EQ, 0, 0, none);
+    asm.ldx(size::W, 0, 0, 0);
+    asm.op64(alu::AND, 0, 1);
+    asm.exit();
+    asm.bind(none);
+    asm.verdict(1);
+    attached(asm, "looked up")
+}
+
+/// Make sure that a question is followed to its end where the program looks it up in a
+/// map too large to be followed for all questions.
+#[test]
+fn large_maps() {
+    let Some(_host) = host::shared() else { return };
+    let cgroup = looked_up(20_000);
+    let path = relative(cgroup.path());
+    let device = |minor| Device { kind: DeviceType::Char, major: OTHER as u32, minor };
+    let devices: Vec<Device> = [14, 21, 22].map(device).into();
+    let allowed = Oracle::start(&cgroup).expect("an oracle").ask(&devices).expect("answers");
+    for (device, allowed) in devices.iter().zip(&allowed) {
+        let question = format!("{device} rw");
+        let expected = if allowed.contains(Request::ReadWrite) { "allow" } else { "deny" };
+        let proof = text(&gpumap(&["explain", "--cgroup", &path, &question]));
+        let is_followed = proof.contains(&format!("   returns {expected}; "));
+        assert!(is_followed && proof.ends_with(&format!("Verdict: {expected}\n")), "{question}: {proof}");
     }
 }
 

@@ -37,6 +37,7 @@ mod scenarios;
 mod settings;
 #[path = "../support/mod.rs"]
 mod support;
+mod tail_calls;
 mod top;
 mod unit_settings;
 mod vgpu_in_force;

@@ -164,7 +164,7 @@ fn typed(count: u32) -> String {
 #[test]
 fn many_rules() {
     let file = scratch("many");
-    for rules in [scattered(1_000), scattered(10_000), scattered(14_000), typed(2_000), typed(4_000)] {
+    for rules in [scattered(1_000), scattered(10_000), scattered(50_000), typed(2_000), typed(4_000)] {
         let args = ["prog", "--compile", "-", "-o", file.to_str().expect("text")];
         let many = gpumap(&args, rules.as_bytes());
         assert_eq!(many.status.code(), Some(0), "{}", text(&many.stderr));

@@ -60,7 +60,7 @@ fn proofs_agree_with_policies() {
             assert_eq!(followed.returned, Some(proof.verdict == Verdict::Allow));
             assert!(followed.decided_at.is_some());
             let last = followed.steps.last().unwrap();
-            assert!(["allows", "denies"].contains(&last.1.as_str()), "{last:?}");
+            assert!(["allows", "denies"].contains(&last.meaning.as_str()), "{last:?}");
         }
     }
 }

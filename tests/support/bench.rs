@@ -100,7 +100,7 @@ impl Bench {
         }
         let programs: Vec<Program> = order.iter().map(|id| by_id[id].clone()).collect();
         let ids = programs.iter().flat_map(|program| program.map_ids.iter().copied());
-        let maps = ids.map(|id| inspect::map(id).expect("our own map")).collect();
+        let maps = inspect::maps(ids).expect("our own maps");
         let devices = probe::devices(&stack.sources(), rng);
         before(self.leaf().path());
         let oracle = self.oracle.as_mut().expect("an oracle until the end");
@@ -124,7 +124,7 @@ impl Bench {
             programs.iter().map(|loaded| inspect::program(&loaded.program).expect("info")).collect();
         let ids: std::collections::BTreeSet<u32> =
             known.iter().flat_map(|program| program.map_ids.iter().copied()).collect();
-        let maps = ids.into_iter().map(|id| inspect::map(id).expect("our own map")).collect();
+        let maps = inspect::maps(ids).expect("our own maps");
         let oracle = self.oracle.as_mut().expect("an oracle until the end");
         let allowed = oracle.ask(devices).expect("the oracle's answers");
         drop(attached);

@@ -109,6 +109,7 @@ fn map(json: &Value) -> Map {
         frozen: number("frozen") != 0,
         hidden: Vec::new(),
         entries: Answer::Known(entries.collect()),
+        programs: Vec::new(),
     }
 }
 

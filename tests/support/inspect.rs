@@ -2,6 +2,8 @@
 
 #![allow(unsafe_code, reason = "the kernel fills buffers by pointer")]
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
@@ -14,6 +16,7 @@ use super::kallsyms;
 
 const MAP_LOOKUP: i32 = 1;
 const MAP_NEXT_KEY: i32 = 4;
+const PROGRAM_BY_ID: i32 = 13;
 const MAP_BY_ID: i32 = 14;
 const INFO: i32 = 15;
 
@@ -99,7 +102,7 @@ pub fn map(id: u32) -> io::Result<Map> {
     let per_cpu = matches!(kind, 5 | 6 | 10);
     let hidden = hidden(&info);
     let room = if per_cpu { value_size.next_multiple_of(8) * possible_cpus() } else { value_size };
-    Ok(Map {
+    let mut map = Map {
         id,
         kind: MapType::of(kind_name(kind)),
         name: info.text(24),
@@ -113,7 +116,23 @@ pub fn map(id: u32) -> io::Result<Map> {
             27 | 33 => Answer::Missing("no entries".into()),
             _ => Answer::Known(entries(&fd, key_size as usize, room as usize)?),
         },
-    })
+        programs: Vec::new(),
+    };
+    for id in map.program_ids() {
+        map.programs.push(program(&bpf_fd(PROGRAM_BY_ID, &mut Attr::new().u32(0, id))?)?);
+    }
+    Ok(map)
+}
+
+/// The facts of all maps that programs with these maps reach.
+pub fn maps(ids: impl IntoIterator<Item = u32>) -> io::Result<Vec<Map>> {
+    let (mut maps, mut left) = (BTreeMap::new(), ids.into_iter().collect::<Vec<u32>>());
+    while let Some(id) = left.pop() {
+        if let Entry::Vacant(place) = maps.entry(id) {
+            left.extend(place.insert(map(id)?).inner_ids());
+        }
+    }
+    Ok(maps.into_values().collect())
 }
 
 /// What gpumap makes of the map's types.

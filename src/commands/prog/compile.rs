@@ -47,7 +47,7 @@ type Compiled = (Program, Option<Vec<Note>>);
 fn compiled(text: &[u8], name: &str, limit: &TimeLimit) -> Result<Compiled, Failure> {
     let bad = |why: String| Failure::new(ProblemCode::BadRules, name, why, "see NOTATION in gpumap(1)");
     let text = std::str::from_utf8(text).map_err(|error| bad(format!("not text: {error}")))?;
-    let mut decoder = Decoder::within(limit);
+    let mut decoder = Decoder::of_one_program(limit);
     let policy = decoder.policy_of_text(text).map_err(|error| bad(error.to_string()))?;
     let program = analyse::compiled(&mut decoder, policy).map_err(|error| {
         Failure::new(ProblemCode::TooLarge, name, error.to_string(), "use fewer rules, or ranges")

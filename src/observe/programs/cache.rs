@@ -57,6 +57,11 @@ impl ProgramCache {
             self.maps.entry(*map).or_insert_with(|| maps::read(*map, log));
         }
         self.add_inner(log);
+        self.describe(info, log)
+    }
+
+    /// The program that has this info.
+    pub(super) fn describe(&mut self, info: ProgramInfo, log: &mut Log) -> Program {
         let replaced_by = match info.has_types {
             true => {
                 self.typed.insert(info.id);
@@ -79,21 +84,24 @@ impl ProgramCache {
     }
 
     /// Asks again what replaces functions of programs; returns the programs for
-    /// which that changed, as they were before.
-    pub(in crate::observe) fn ask_replacements(&mut self, log: &mut Log) -> BTreeMap<u32, Program> {
+    /// which that changed, and the maps with such programs, as they were before.
+    pub(in crate::observe) fn ask_replacements(
+        &mut self,
+        log: &mut Log,
+    ) -> (BTreeMap<u32, Program>, BTreeMap<u32, Map>) {
         if self.typed.is_empty() {
-            return BTreeMap::new();
+            return Default::default();
         }
-        let typed = self.programs.values_mut().filter(|program| self.typed.contains(&program.id));
-        Replacements::now(log).update(typed)
-    }
-
-    /// Reads the maps inside maps that are not known yet.
-    pub(in crate::observe) fn add_inner(&mut self, log: &mut Log) {
-        let inner: Vec<u32> = self.maps.values().flat_map(Map::inner_ids).collect();
-        for map in inner {
-            self.maps.entry(map).or_insert_with(|| maps::read(map, log));
-        }
+        let (now, typed) = (Replacements::now(log), &self.typed);
+        let is_typed = |program: &&mut Program| typed.contains(&program.id);
+        let programs = now.update(self.programs.values_mut().filter(is_typed));
+        let holding = self.maps.values_mut().filter(|map| !map.programs.is_empty());
+        let maps = holding.filter_map(|map| {
+            let before = map.clone();
+            let changed = now.update(map.programs.iter_mut().filter(is_typed));
+            (!changed.is_empty()).then_some((map.id, before))
+        });
+        (programs, maps.collect())
     }
 
     /// The maps that `programs` use, those inside maps included.
@@ -105,9 +113,10 @@ impl ProgramCache {
     /// Forgets programs that are not attached any more.
     pub(in crate::observe) fn keep(&mut self, wanted: impl Fn(u32) -> bool) {
         self.programs.retain(|id, _| wanted(*id));
-        self.typed.retain(|id| wanted(*id));
         let used = self.used(self.programs.values());
         self.maps.retain(|id, _| used.contains(id));
+        let called: BTreeSet<u32> = self.maps.values().flat_map(Map::program_ids).collect();
+        self.typed.retain(|id| wanted(*id) || called.contains(id));
     }
 
     fn read(&mut self, id: u32, log: &mut Log) -> Program {
@@ -123,11 +132,13 @@ pub(in crate::observe) fn info(id: u32) -> Result<ProgramInfo, BpfError> {
     bpf::program_info(bpf::program_by_id(id)?.as_fd())
 }
 
-fn missing(id: u32, why: &str) -> Program {
+/// A program that could not be read.
+pub(super) fn missing(id: u32, why: &str) -> Program {
     Program { id, xlated: Answer::Missing(why.to_owned()), ..Program::default() }
 }
 
-fn why(id: u32, error: BpfError, log: &mut Log) -> String {
+/// Why a program could not be read.
+pub(super) fn why(id: u32, error: BpfError, log: &mut Log) -> String {
     if error.is_gone() {
         return "the program was unloaded while it was read".to_owned();
     }

@@ -55,6 +55,7 @@ fn describe(info: &MapInfo, frozen: bool) -> Map {
         frozen,
         hidden: hidden(info),
         entries: Answer::default(),
+        programs: Vec::new(),
     }
 }
 

@@ -14,6 +14,12 @@ impl Diagram {
         Self { limit: limit.clone(), ..Self::default() }
     }
 
+    /// The same with room for so many times as much.
+    pub fn with_room(limit: &TimeLimit, factor: u32) -> Self {
+        let most = MAX_NODES * factor as usize;
+        Self { most, room: most, ..Self::within(limit) }
+    }
+
     /// The time limit for work on this diagram.
     pub fn limit(&self) -> &TimeLimit {
         &self.limit
@@ -22,14 +28,14 @@ impl Diagram {
     /// Allows `steps` recursion steps from now on; `u64::MAX` is no bound.
     pub fn set_budget(&mut self, steps: u64) {
         self.budget = steps;
-        self.room = MAX_NODES;
+        self.room = self.most;
     }
 
     /// Sets the budget, and limits nodes to a part of all, so that room is left to
     /// work with the result.
     pub fn set_budget_with_reserve(&mut self, steps: u64) {
         self.budget = steps;
-        self.room = MAX_NODES / 4 * 3;
+        self.room = self.most / 4 * 3;
     }
 
     /// What `work` returns, if it costs no more than a small part of what is left of
@@ -54,7 +60,7 @@ impl Diagram {
     /// How many nodes another diagram may have to be copied into this one without
     /// filling it.
     pub fn room(&self) -> usize {
-        (MAX_NODES - self.nodes.len().min(MAX_NODES)) / 4
+        (self.most - self.nodes.len().min(self.most)) / 4
     }
 
     /// Whether the budget ran out, so that results since are worthless.

@@ -26,7 +26,8 @@ pub type Variable = u32;
 
 const TERMINAL: Variable = Variable::MAX;
 const INITIAL_SLOTS: usize = 1 << 9;
-/// Bound on nodes in one diagram (12 bytes each, some 50 with tables).
+/// Bound on nodes in one diagram (12 bytes each, some 50 with tables), unless more were
+/// asked for.
 const MAX_NODES: usize = 1 << 20;
 
 /// A tested variable and what the function is when it is 0 and when it is 1.
@@ -54,6 +55,8 @@ pub struct Diagram {
     /// Direct-mapped: a newer operation overwrites an older one.
     memos: Vec<Memo>,
     budget: u64,
+    /// Nodes that it may have.
+    most: usize,
     /// Nodes at which the budget ends.
     room: usize,
     /// Becomes true for ever once something did not fit: whatever is built later is
@@ -116,6 +119,7 @@ impl Default for Diagram {
             unique: vec![0; INITIAL_SLOTS],
             memos: vec![empty; INITIAL_SLOTS],
             budget: u64::MAX,
+            most: MAX_NODES,
             room: MAX_NODES,
             full: false,
             limit: TimeLimit::default(),

@@ -1,6 +1,6 @@
 //! Keeps every node once, and remembers operations.
 
-use super::{Bdd, Diagram, MAX_NODES, Memo, Node, Variable};
+use super::{Bdd, Diagram, Memo, Node, Variable};
 
 /// Operations between two looks at the clock: some tenths of a millisecond.
 const CLOCK_STEPS: u64 = 1 << 13;
@@ -70,7 +70,7 @@ impl Diagram {
 
     fn insert(&mut self, slot: usize, node: Node) -> Bdd {
         let Ok(index) = u32::try_from(self.nodes.len()) else { return Bdd::FALSE };
-        if self.nodes.len() >= MAX_NODES {
+        if self.nodes.len() >= self.most {
             self.give_up();
             return Bdd::FALSE;
         }

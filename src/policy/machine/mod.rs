@@ -41,6 +41,8 @@ pub struct Surroundings {
     pub question: Option<u64>,
     /// Diagram operations before gpumap gives up on a program.
     pub budget: u64,
+    /// How many times what is usual the rest may cost.
+    pub factor: u32,
 }
 
 /// The decisions of a program, as functions of the question and the fresh bits.

@@ -73,7 +73,8 @@ impl Machine<'_> {
 
     fn outcome(&mut self, retval: &Word, is_cut: bool) -> Decisions {
         let is_single = self.surroundings.question.is_some();
-        self.symbols.diagram.set_budget(if is_single { self.surroundings.budget } else { MAX_FOLD_STEPS });
+        let fold = MAX_FOLD_STEPS * u64::from(self.surroundings.factor);
+        self.symbols.diagram.set_budget(if is_single { self.surroundings.budget } else { fold });
         // An endless loop in a file leaves so many blocks that combining them is not
         // worth the time.
         if is_cut && (self.graph.len() > MAX_CUT_PIECES || self.symbols.diagram.limit().is_over()) {
@@ -116,7 +117,8 @@ impl Machine<'_> {
     }
 
     fn most_steps(&self) -> usize {
-        if self.surroundings.question.is_some() { MAX_STEPS_OF_QUESTION } else { MAX_STEPS }
+        let all = MAX_STEPS * self.surroundings.factor as usize;
+        if self.surroundings.question.is_some() { MAX_STEPS_OF_QUESTION } else { all }
     }
 
     /// Why the run has outgrown its limits.

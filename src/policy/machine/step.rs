@@ -25,11 +25,20 @@ impl Machine<'_> {
         Some(std::array::from_fn(|bit| bits[offset % 4 * 8 + bit]))
     }
 
+    /// Why no instruction is at `pc`.
+    fn why_behind(&self, pc: usize) -> String {
+        let why = match pc.checked_sub(self.code.elsewhere()) {
+            None => "the program runs past its last instruction",
+            Some(number) => {
+                number.checked_sub(1).and_then(|number| self.code.links.why(number)).unwrap_or(ELSEWHERE)
+            }
+        };
+        why.to_owned()
+    }
+
     pub(super) fn step(&mut self, pc: usize, state: &mut MachineState) -> Result<Next, Stop> {
         let Some(operation) = self.code.operations.get(pc).copied() else {
-            let is_elsewhere = pc == self.code.elsewhere();
-            let why = if is_elsewhere { ELSEWHERE } else { "the program runs past its last instruction" };
-            return Err(Stop(why.into()));
+            return Err(Stop(self.why_behind(pc)));
         };
         match operation {
             Operation::Jump { target } => return Ok(Next::To(target)),

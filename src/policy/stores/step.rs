@@ -172,7 +172,7 @@ impl Search<'_> {
         let Ok(entries) = &table.entries else { return vec![Pointee::Anywhere] };
         let inner = entries
             .iter()
-            .map(|entry| entry.map_id().map_or(Pointee::Anywhere, |id| self.map(id, Pointee::Map)));
+            .map(|entry| entry.inner_id().map_or(Pointee::Anywhere, |id| self.map(id, Pointee::Map)));
         inner.collect()
     }
 

@@ -39,8 +39,12 @@ fn one(view: &View<'_>, place: usize, proof: &PageProof) -> Markup {
             pre tabindex="0" { code {
                 @for (row, step) in way.steps.iter().enumerate() {
                     @if proof.folded > 0 && row == proof.folded_after { span.muted { "      … " (proof.folded) " instructions are left out\n" } }
+                    @let before = row.checked_sub(1).and_then(|before| way.steps.get(before));
+                    @if before.is_some_and(|before| before.program != step.program) {
+                        span.muted { "      in program " (step.program.unwrap_or(way.id)) ":\n" }
+                    }
                     @let line = sanitize::short(&instruction(step.pc, &step.text, &step.meaning), LINE, "…");
-                    @if way.decided_at == Some(step.pc) { mark { "▸ " (line) } "\n" } @else { "  " (line) "\n" }
+                    @if way.decided_at == Some(step.pc) && step.program.is_none() { mark { "▸ " (line) } "\n" } @else { "  " (line) "\n" }
                 }
             } }
             @if let Some(why) = &way.why { p.u { "It could not be followed to its end: " (text::sentence(why)) } }

@@ -12,6 +12,7 @@ mod memory;
 mod moves;
 mod pointers;
 mod single;
+mod tail_calls;
 mod types;
 mod updates;
 
@@ -82,7 +83,11 @@ fn judge(facts: &Facts) -> usize {
 fn never_wrong(programs: &[&Loaded]) -> usize {
     let mut facts = Bench::new().expect("scratch cgroups and an oracle").ask(programs, &devices());
     let unknown = judge(&facts);
-    facts.programs.iter_mut().for_each(inspect::hide);
+    facts
+        .programs
+        .iter_mut()
+        .chain(facts.maps.iter_mut().flat_map(|map| &mut map.programs))
+        .for_each(inspect::hide);
     judge(&facts);
     unknown
 }

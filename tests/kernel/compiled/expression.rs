@@ -35,12 +35,14 @@ impl Writer {
         self.rng.pick(&minors)
     }
 
+    /// A number of 64 bits: what does not fit into an `int` is undefined there, and the
+    /// compiler leaves nothing of a program that decides by it.
     fn constant(&mut self) -> String {
         match self.rng.below(5) {
-            0 => self.major().to_string(),
-            1 => self.minor().to_string(),
-            2 => self.rng.below(16).to_string(),
-            3 => format!("{:#x}", 1u64 << self.rng.below(24)),
+            0 => format!("{}ULL", self.major()),
+            1 => format!("{}ULL", self.minor()),
+            2 => format!("{}ULL", self.rng.below(16)),
+            3 => format!("{:#x}ULL", 1u64 << self.rng.below(24)),
             _ => format!("{:#x}ULL", self.rng.next() >> self.rng.pick(&[0, 20, 40, 52])),
         }
     }

@@ -77,6 +77,12 @@ fn programs_that_once_differed() {
     run([8880036]);
 }
 
+/// The same for one of which a compiler left nothing, because a number did not fit.
+#[test]
+fn numbers_that_do_not_fit() {
+    run([26160213]);
+}
+
 /// The same for many programs: an hour.
 #[test]
 #[ignore = "takes an hour"]
@@ -127,6 +133,10 @@ fn one(case: &Case, clang: &Clang, pins: &Pins, bench: &mut Bench, scratch: &Pat
         Ok(loaded) => loaded,
         Err(log) => return tally.refused(case, log),
     };
+    // A program of which the compiler leaves nothing is not loaded.
+    if let Some(name) = case.written.programs.iter().find(|name| loaded.program(name).is_err()) {
+        return tally.refused(case, format!("there is no program {name}"));
+    }
     case.written.fills.iter().for_each(|fill| put(fill, &loaded));
     let asked = ask(case, &loaded, bench, scratch);
     tally.count(case, &asked, &clang.command);

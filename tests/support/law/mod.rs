@@ -105,6 +105,11 @@ fn explained(asked: &Asked, gpumap: &Gpumap<'_>, said: &[Said]) -> Differ {
         let answer = gpumap.json(&["explain", "--cgroup", &asked.cgroup, &question])?;
         let found: Verdict = field(&answer["proof"]["verdict"])?;
         must(found == *verdict, || format!("explain says {found} and check {verdict} about {question}"))?;
+        let programs = answer["proof"]["programs"].as_array().ok_or("no programs")?;
+        let is_too_complex = programs.iter().any(|one| one["why"].to_string().contains("too complex"));
+        must(!is_too_complex || *verdict == Verdict::Unknown, || {
+            format!("explain finds {question} too complex, which is {verdict}: {programs:?}")
+        })?;
         if gpumap.all {
             let text = gpumap.text(&["explain", "--cgroup", &asked.cgroup, &question])?;
             let says = text.contains(&format!("\nVerdict: {verdict}"));

@@ -181,6 +181,7 @@ impl MonitoredCgroups {
         self.cache.load(new.iter().copied(), log);
         let programs = self.cache.programs.values_mut().filter(|program| new.contains(&program.id));
         symbols::resolve(&self.options.proc, programs, log);
+        symbols::resolve(&self.options.proc, self.cache.unnamed_called(), log);
     }
 
     fn ids(&self, path: &Text) -> Vec<u32> {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::state::{Differences, MonitoredCgroups};
 use crate::observation::{Program, Text};
 use crate::observe::problems::Log;
-use crate::observe::programs::maps;
+use crate::observe::programs::{maps, symbols};
 
 /// The longest time that one check reads maps; the next check reads the others.
 const TIME: Duration = Duration::from_millis(20);
@@ -50,12 +50,13 @@ impl MonitoredCgroups {
         }
         let old = std::mem::replace(known, new);
         self.cache.add_inner(log);
+        symbols::resolve(&self.options.proc, self.cache.unnamed_called(), log);
         found.old_maps.entry(id).or_insert(old);
         true
     }
 
     /// The cgroups on which programs are in force that use one of these maps.
-    fn users(&self, maps: &BTreeSet<u32>) -> Vec<Text> {
+    pub(super) fn users(&self, maps: &BTreeSet<u32>) -> Vec<Text> {
         let uses = |program: &&Program| !self.cache.used(std::iter::once(*program)).is_disjoint(maps);
         let programs = self.cache.programs.values().filter(uses);
         self.running(&programs.map(|program| program.id).collect())

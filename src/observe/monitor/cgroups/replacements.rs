@@ -18,10 +18,16 @@ impl MonitoredCgroups {
             return;
         }
         self.replacements_at = Instant::now();
-        let before = self.cache.ask_replacements(log);
-        if !before.is_empty() {
-            found.touched.extend(self.running(&before.keys().copied().collect()));
+        let (programs, maps) = self.cache.ask_replacements(log);
+        if !programs.is_empty() {
+            found.touched.extend(self.running(&programs.keys().copied().collect()));
         }
-        found.old_programs.extend(before);
+        if !maps.is_empty() {
+            found.touched.extend(self.users(&maps.keys().copied().collect()));
+        }
+        found.old_programs.extend(programs);
+        for (id, old) in maps {
+            found.old_maps.entry(id).or_insert(old);
+        }
     }
 }

@@ -1,5 +1,5 @@
 // Indices behind the end of a map for tail calls fall through.
-// unknown: major 226
+// unknown: none
 // tail: programs 0 other
 struct { __uint(type, 3); __uint(max_entries, 2); __uint(key_size, 4); __uint(value_size, 4); } programs SEC(".maps");
 static long (*bpf_tail_call)(void *ctx, void *map, u32 index) = (void *)12;

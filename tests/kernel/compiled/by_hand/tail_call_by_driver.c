@@ -1,5 +1,5 @@
 // Drivers whose number is the place of a program go on in it, the others do not.
-// unknown: major 195
+// unknown: none
 // tail: programs 195 gpus
 struct { __uint(type, 3); __uint(max_entries, 300); __uint(key_size, 4); __uint(value_size, 4); } programs SEC(".maps");
 static long (*bpf_tail_call)(void *ctx, void *map, u32 index) = (void *)12;

@@ -1,5 +1,5 @@
 // The policy for one driver is another program that is called at the end.
-// unknown: major 195
+// unknown: none
 int gpus(struct bpf_cgroup_dev_ctx *ctx);
 struct { __uint(type, 3); __uint(max_entries, 4); __uint(key_size, 4); __array(values, int(void *)); } programs SEC(".maps") = { .values = { [1] = (void *)&gpus } };
 static long (*bpf_tail_call)(void *ctx, void *map, u32 index) = (void *)12;
