@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "activity_maps.h"
+#include "activity_alone.h"
 
 /* Something of a process found no room. */
 static __always_inline void lose(__u64 process, __u32 table)
