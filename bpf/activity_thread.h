@@ -25,9 +25,10 @@ static __always_inline int was_outside(__u32 pid, __u32 account)
 static __always_inline void tell(struct task_struct *task, __u32 kind, __u32 parent)
 {
 	struct activity_life *life = bpf_ringbuf_reserve(&lives, sizeof(*life), 0);
+	__u32 account = account_of(task);
 
 	if (!life) {
-		lose_of(known_account(account_of(task)), RECORDS);
+		lose_of(known_account(account), RECORDS);
 		return;
 	}
 	life->start = start_of(task);
@@ -36,7 +37,7 @@ static __always_inline void tell(struct task_struct *task, __u32 kind, __u32 par
 	life->kind = kind;
 	life->pid = read_field(task, tgid);
 	life->parent = parent;
-	life->account = account_of(task);
+	life->account = account;
 	bpf_ringbuf_submit(life, 0);
 }
 
@@ -59,7 +60,7 @@ static __always_inline void describe_process(struct activity_process *process, _
 
 static __always_inline __u64 new_process(__u32 pid, __u64 cookie)
 {
-	__u32 account = known_account(account_of((struct task_struct *)bpf_get_current_task()));
+	__u32 account = own_account();
 	__u64 id = bpf_ktime_get_boot_ns() >> TIME_SHIFT << PID_BITS | pid, *other;
 	struct activity_process *process = 0;
 	void *none = zeros();
@@ -95,7 +96,7 @@ static __always_inline void stays_outside(__u32 pid)
 
 	if (bpf_map_lookup_elem(&outside, &pid))
 		return;
-	account = known_account(account_of((struct task_struct *)bpf_get_current_task()));
+	account = own_account();
 	if (!take_share(account, OUTSIDE))
 		lose_of(account, OUTSIDE);
 	else if (bpf_map_update_elem(&outside, &pid, &account, BPF_NOEXIST))
