@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::model::{CountTable, DeviceType, GpuEvidence};
 use crate::observation::{
-    Answer, ContextSums, CopiedBytes, DURATION_CLASSES, ErrorCount, GpuApi, HeldDevice, NamedDevice,
-    ProcessActivity, StreamSums,
+    Answer, ContextSums, CopiedBytes, DURATION_CLASSES, ErrorCount, GpuApi, HeldDevice, InterceptedCalls,
+    NamedDevice, ProcessActivity, StreamSums,
 };
 use crate::report::GpuUse;
 
@@ -288,6 +288,33 @@ fn quiet_holders() {
     reading.sums.lost = vec![LostRoom { map: CountTable::Processes, count: 1, uid: None }];
     let answer = report(&mut Follower::default(), &with(holding(node(), 115, &[0]), reading));
     assert!(answer.quiet[0].partial, "{answer:?}");
+}
+
+/// Make sure that the time in a library before the driver is told only where it is far longer
+/// than what a probe takes in a program whose caches are cold.
+#[test]
+fn time_in_a_library() {
+    let told = |quick_ns: u64| {
+        let calls = InterceptedCalls {
+            function: "cuLaunchKernel".to_owned(),
+            calls: 10,
+            reached: 10,
+            ns: 10 * quick_ns,
+            quick_ns: Some(quick_ns),
+            ..InterceptedCalls::default()
+        };
+        let mut its = process(115, vec![stream(7, 0, 3)], vec![context(7, Some(0))]);
+        its.intercepted = vec![calls];
+        let mut reading = reading(8 * SECOND, vec![its]);
+        reading.sums.probe_ns = Some(500);
+        let answer = report(&mut Follower::default(), &with(node(), reading));
+        let one = answer.processes[0].interception.clone().unwrap().functions.remove(0);
+        [one.library_seconds, one.library_at_most_seconds].map(|it| it.map(|it| (it * 1e9).round()))
+    };
+    assert_eq!(told(490), [None, Some(125.0)]);
+    assert_eq!(told(630), [None, Some(255.0)]);
+    assert_eq!(told(1400), [None, Some(1025.0)]);
+    assert_eq!(told(2200), [Some(1700.0), None]);
 }
 
 /// Make sure that calls of an unknown context are put beside others on the same GPU.

@@ -202,11 +202,12 @@ static void planes(u64 s, u64 n)
 
 static void batches(u64 s, u64 n)
 {
-	u64 sizes[16];
+	u64 sizes[40];
 
-	for (u64 i = 0; i < 16; i++)
+	for (u64 i = 0; i < 40; i++)
 		sizes[i] = n * i;
-	PTSZ(cuMemcpyBatchAsync)(NULL, NULL, sizes, NUMBER(16), NULL, NULL, NUMBER(0), NULL, s);
+	for (u64 count = 15; count < 40; count += count % 3 + 1)
+		PTSZ(cuMemcpyBatchAsync)(NULL, NULL, sizes, count, NULL, NULL, NUMBER(0), NULL, s);
 	PTSZ(cuMemcpyBatchAsync_v2)(NULL, NULL, sizes, NUMBER(5), NULL, NULL, NUMBER(0), s);
 }
 
