@@ -89,3 +89,21 @@ fn rate(activity: &mut MatrixActivity, before: &MatrixActivity, seconds: f64) {
     activity.launches_per_second = per_second(activity.launches, before.launches);
     activity.copied_bytes_per_second = per_second(activity.copied_bytes, before.copied_bytes);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::CountTable;
+
+    /// Make sure that of a process whose calls found no room numbers are marked, and that it
+    /// is not said to be idle.
+    #[test]
+    fn calls_without_room() {
+        let gpus = vec![GpuUse { idle_seconds: Some(7200.0), ..GpuUse::default() }];
+        let whole = ActiveProcess { gpus, ..ActiveProcess::default() };
+        let lossy = ActiveProcess { lost: vec![CountTable::Streams], ..whole.clone() };
+        let of = of_process;
+        assert_eq!((of(&whole).partial, of(&whole).idle_seconds), (false, Some(7200.0)));
+        assert_eq!((of(&lossy).partial, of(&lossy).idle_seconds), (true, None));
+    }
+}

@@ -166,7 +166,8 @@ fn with_a_library_of_his_own() {
     let bench = Bench::new(&root);
     let _held = bench.hold();
     let flags = "gcc -O2 -shared -fPIC -Wl,-soname,libcuda.so.1";
-    let own = bench.build("c/cuda/driver.c", "his-libcuda.so.1", flags);
+    fs::create_dir(bench.client.with_file_name("his")).unwrap();
+    let own = bench.build("c/cuda/driver.c", "his/libcuda.so.1", flags);
     chown(&own, Some(MALLORY), Some(MALLORY)).unwrap();
     let mut session = bench.session(Mode::Session, 1);
     let uid = MALLORY.to_string();
