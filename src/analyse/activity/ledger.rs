@@ -25,7 +25,7 @@ pub(super) struct Ledger {
 /// Whose processes are added up together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
-    Owner(Owner),
+    Owner(Box<Owner>),
     Nobody,
     /// Of one user, who may be the user of an owner.
     Unknown(Option<u32>),
@@ -34,7 +34,7 @@ enum Key {
 impl Key {
     fn of(counted: &ProcessActivity, known: &Known) -> Self {
         match &known.owner {
-            Some(owner) => Self::Owner(super::owners::whole(owner)),
+            Some(owner) => Self::Owner(Box::new(super::owners::whole(owner))),
             None if known.is_nobodys() => Self::Nobody,
             None => Self::Unknown(counted.account),
         }
@@ -42,7 +42,7 @@ impl Key {
 
     fn of_totals(totals: &OwnerTotals) -> Self {
         match &totals.owner {
-            Some(owner) => Self::Owner(owner.clone()),
+            Some(owner) => Self::Owner(Box::new(owner.clone())),
             None if totals.is_nobodys => Self::Nobody,
             None => Self::Unknown(totals.account),
         }
@@ -50,7 +50,7 @@ impl Key {
 
     fn owner(&self) -> Option<Owner> {
         match self {
-            Self::Owner(owner) => Some(owner.clone()),
+            Self::Owner(owner) => Some(owner.as_ref().clone()),
             Self::Nobody | Self::Unknown(_) => None,
         }
     }
