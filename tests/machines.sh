@@ -99,6 +99,8 @@ machine() {
     [ "$left" -gt 0 ] || { echo "machines.sh: no time was left to start $name" >&2; return; }
     OUT=$into/$name.out LIMIT=$left MEMORY=3072 CPUS=1 ARGUMENTS=$arguments tests/machines/boot.sh "$dir" "
         cd '$PWD'
+        # Once in memory, their pages keep nobody waiting for this machine.
+        cat ${binary[*]} target/debug/gpumap > /dev/null
         export GPUMAP_REQUIRE_ROOT=1 GPUMAP_CASES=$cases GPUMAP_TEST_SLOWER=20
         $(tests "${@:4}")
         true" || echo "machines.sh: the machine $name did not end well" >&2

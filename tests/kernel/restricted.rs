@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::support::cgroup::Cgroup;
 use crate::support::kernel::release;
 use crate::support::node::{Sleeper, attach_deny, gpumap, json};
+use crate::support::wait::until_it_sleeps;
 use crate::support::{host, node};
 
 /// Whether a file of the kernel's settings has this text.
@@ -51,9 +52,7 @@ fn environments() {
     let Some(_host) = host::shared() else { return };
     let mut child =
         Command::new("sleep").arg("600").env("CUDA_VISIBLE_DEVICES", "61").spawn().expect("sleep");
-    while fs::read_to_string(format!("/proc/{}/comm", child.id())).expect("a process") != "sleep\n" {
-        std::thread::yield_now();
-    }
+    until_it_sleeps(child.id());
     let (document, code) = json(&["pid", &child.id().to_string()]);
     child.kill().expect("a child");
     child.wait().expect("a child");
@@ -67,12 +66,15 @@ fn environments() {
 }
 
 /// Make sure that the commands which load programs that read the kernel's memory work, or
-/// say in one sentence that lockdown forbids it.
+/// say in one sentence that lockdown forbids it: also with the limit of locked memory that
+/// units have.
 #[test]
 fn probes() {
     let Some(_host) = host::shared() else { return };
     for command in ["watch", "activity"] {
-        let ended = gpumap(&[command, "--for", "10ms"]);
+        let mut limited = Command::new("prlimit");
+        limited.args(["--memlock=65536", env!("CARGO_BIN_EXE_gpumap"), command, "--for", "10ms"]);
+        let ended = limited.output().expect("prlimit");
         let said = text(&ended);
         if is_confidential() {
             assert_eq!(ended.status.code(), Some(2), "{command}: {said}");
