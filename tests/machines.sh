@@ -25,10 +25,10 @@ into=$PWD/target/machines
 # What says most about a kernel in the least time: programs in force, the decoder on
 # generated programs, the ways of watch, a container below an overlay, doctor.
 chosen=(
-    kernel::program_lists::tree
+    kernel::program_lists::tree kernel::restricted::verdicts kernel::restricted::probes
     kernel::generated::writers_match_the_kernel kernel::generated::everything_matches_the_kernel
     kernel::doctor::with_all_rights kernel::doctor::user_namespace
-    watch::overlays::environments
+    watch::environments::glibc watch::overlays::environments watch::moves::out_of_a_job_and_back
 )
 # Minutes that all machines together may take. The chosen tests take less than ten on two
 # processors that have nothing else to do.
@@ -126,7 +126,7 @@ while read -r release dir; do
 done < "$into/found"
 [ ${#names[@]} -gt 0 ] || { echo "machines.sh: no kernel was found" >&2; exit 1; }
 read -r release dir < <(tail -2 "$into/found")
-if is_wanted "$release" && [[ ${1:-all} == all || $* == *kernel::restricted* ]]; then
+if is_wanted "$release" && [[ ${1:-all} == all || " $* " == *" kernel::restricted "* ]]; then
     closed="sysctl.kernel.unprivileged_bpf_disabled=2 sysctl.kernel.yama.ptrace_scope=3"
     start "$release-integrity" "$dir" "lockdown=integrity $closed" kernel::restricted
     start "$release-confidentiality" "$dir" "lockdown=confidentiality $closed" kernel::restricted

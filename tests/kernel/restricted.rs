@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::support::cgroup::Cgroup;
 use crate::support::kernel::release;
 use crate::support::node::{Sleeper, attach_deny, gpumap, json};
-use crate::support::wait::until_it_sleeps;
+use crate::support::wait::eventually;
 use crate::support::{host, node};
 
 /// Whether a file of the kernel's settings has this text.
@@ -52,7 +52,9 @@ fn environments() {
     let Some(_host) = host::shared() else { return };
     let mut child =
         Command::new("sleep").arg("600").env("CUDA_VISIBLE_DEVICES", "61").spawn().expect("sleep");
-    until_it_sleeps(child.id());
+    // What it calls, in /proc/PID/syscall, is told to nobody on such a kernel.
+    let place = format!("/proc/{}/wchan", child.id());
+    eventually("it sleeps", || fs::read_to_string(&place).expect("a process").contains("nanosleep"));
     let (document, code) = json(&["pid", &child.id().to_string()]);
     child.kill().expect("a child");
     child.wait().expect("a child");
