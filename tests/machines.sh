@@ -30,8 +30,8 @@ chosen=(
     kernel::doctor::with_all_rights kernel::doctor::user_namespace
     watch::environments::glibc watch::overlays::environments watch::moves::out_of_a_job_and_back
 )
-# Minutes that all machines together may take. The chosen tests take less than ten on two
-# processors that have nothing else to do.
+# Minutes that all machines together may take. The chosen tests take three on two
+# processors that have little else to do.
 chosen_minutes=14 all_minutes=1440
 
 for program in qemu-system-x86_64 busybox cpio xz python3; do
