@@ -170,11 +170,11 @@ impl Lookers {
     fn start(&self) -> Option<Looker> {
         let (questions, places) = channel::<PathBuf>();
         let (found, answers) = channel();
-        // It ends when nobody listens any more.
         let thread = KnownThread::default();
         let own = thread.clone();
         let run = move || {
             own.begin();
+            // It ends when nobody listens any more.
             places.into_iter().try_for_each(|place| found.send(look(&place)).ok())
         };
         let room = self.waiting.len() < WAITING;

@@ -85,7 +85,7 @@ impl SlowDecoder {
         Some(Decoded { gpus, open })
     }
 
-    /// Asks beside. A question that is refused is put again with the next event.
+    /// Asks beside; the number of the question.
     fn ask(
         &mut self,
         key: &Key,
@@ -100,6 +100,7 @@ impl SlowDecoder {
         if self.slow.len() >= REMEMBERED {
             return None;
         }
+        // A question that is refused is put again with the next event.
         self.beside.ask((question, observation.clone(), process.clone())).ok()?;
         self.asked = question;
         self.news.push((key.0.clone(), false));
