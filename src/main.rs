@@ -9,7 +9,7 @@ use gpumap::commands;
 fn main() -> ExitCode {
     let exit = match Cli::try_parse() {
         Ok(cli) => commands::run(&cli),
-        Err(error) => commands::refuse(&error),
+        Err(error) => commands::refuse(error),
     };
     exit.into()
 }

@@ -68,7 +68,7 @@ impl Checker {
             return known;
         }
         let policy = self.drawn();
-        self.decoder.verdict_of_all(policy, question).map_or(Verdicts::Mixed, Verdicts::from)
+        self.decoder.verdict_of_all(policy, question)
     }
 
     /// The verdict by running the programs on nothing but the question, where

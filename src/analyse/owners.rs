@@ -6,7 +6,7 @@ use std::rc::Rc;
 use crate::allocation::Numbering;
 use crate::model::{CgroupPath, Owner};
 use crate::observation::{self, Text, UnseenProcesses};
-use crate::report::{OwnerSets, Process};
+use crate::report::{OwnerSets, Process, USERS_NAMED};
 
 use super::gpu_verdicts::GpuVerdicts;
 use super::joined_node::JoinedNode;
@@ -128,6 +128,7 @@ impl<'a> Owners<'a> {
             depth: entry.depth,
             cgroup: entry.top.lossy().into_owned(),
             cgroup_hex: entry.top.hex(),
+            users: users(&processes),
             processes: processes.len(),
             unseen: entry.unseen.clone(),
             allocated: allocated::of(&entry.owner, &facts, join, numbering, granted),
@@ -145,6 +146,15 @@ impl<'a> Owners<'a> {
             self.report(*child, join, numbering, granted, answer);
         }
     }
+}
+
+/// The users of processes, the first of them.
+fn users(processes: &[&Process]) -> Vec<String> {
+    let users: BTreeSet<String> = processes
+        .iter()
+        .map(|process| process.user.clone().unwrap_or_else(|| process.uid.to_string()))
+        .collect();
+    users.into_iter().take(USERS_NAMED).collect()
 }
 
 impl Entry {

@@ -99,6 +99,24 @@ impl<'a> Facts<'a> {
         tenants
     }
 
+    /// Services and scopes of systemd with device rules, which is how a unit gets GPUs of
+    /// its own.
+    pub(super) fn units_with_rules(&self) -> Vec<Tenant> {
+        let owners = self.inspection.payload().owners.as_deref().unwrap_or_default();
+        let units =
+            owners.iter().filter(|row| row.owner.kind == OwnerKind::Unit && row.owner.claims.is_empty());
+        let places = self.places();
+        let tenants = units.map(|row| Tenant {
+            cgroups: places.get(&row.owner).cloned().unwrap_or_default(),
+            sets: row.clone(),
+        });
+        let has_rules = |tenant: &Tenant| {
+            let mut cgroups = tenant.cgroups.iter().filter_map(|place| self.cgroups().get(*place));
+            cgroups.any(|cgroup| !cgroup.programs.is_empty())
+        };
+        tenants.filter(has_rules).collect()
+    }
+
     /// The cgroups of each tenant: its own, those of its parts, and those of
     /// whatever runs inside it.
     fn places(&self) -> HashMap<Owner, Vec<usize>> {

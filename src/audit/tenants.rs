@@ -125,11 +125,12 @@ pub(super) fn count(gpus: usize) -> String {
 
 fn is_innermost(facts: &Facts<'_>, place: usize, tenant: &Tenant) -> bool {
     let cgroup: &Cgroup = &facts.cgroups()[place];
-    cgroup.owner.as_ref().and_then(innermost).is_some_and(|owner| owner == tenant.sets.owner)
+    cgroup.owner.as_ref().is_some_and(|owner| is_its_own(owner, &tenant.sets.owner))
 }
 
-/// The innermost tenant that an owner is part of.
-fn innermost(owner: &Owner) -> Option<Owner> {
+/// Whether an owner is the tenant or a part of it, with no tenant between them.
+fn is_its_own(owner: &Owner, tenant: &Owner) -> bool {
     let whole = whole(owner);
-    if is_tenant(&whole) { Some(whole) } else { innermost(owner.outer.as_deref()?) }
+    let outer = || owner.outer.as_deref().is_some_and(|outer| is_its_own(outer, tenant));
+    whole == *tenant || !is_tenant(&whole) && outer()
 }

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueHint};
 
+use super::typed;
+
 /// Show what processes do with their GPUs, as they do it.
 ///
 /// gpumap prints one line for each process and GPU, the busiest first: kernels
@@ -37,13 +39,13 @@ Examples:
   gpumap --from activity.json activity          What a state file holds.")]
 pub struct ActivityArgs {
     /// Count processes in these cgroups and in those below them.
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::DirPath)]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::DirPath, value_parser = typed::cgroup())]
     pub cgroup: Vec<PathBuf>,
     /// Count processes of these jobs, named by number or SLUID.
     #[arg(long, value_name = "ID")]
     pub job: Vec<String>,
     /// Count these processes, without their children.
-    #[arg(long, value_name = "PID")]
+    #[arg(long, value_name = "PID", value_parser = typed::pid)]
     pub pid: Vec<u32>,
     /// Length of an interval.
     #[arg(long, value_name = "DURATION", value_parser = super::duration::parse, default_value = "2s")]

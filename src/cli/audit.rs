@@ -6,6 +6,7 @@ use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum, ValueHint};
 
 use super::AllocationArgs;
+use super::typed;
 use crate::model::FailOn;
 
 /// Audit GPU isolation on this node.
@@ -37,7 +38,7 @@ Examples:
   gpumap audit --nagios")]
 pub struct AuditArgs {
     /// Show only what concerns these cgroups and those below them.
-    #[arg(value_name = "PATH", value_hint = ValueHint::DirPath, help_heading = "Arguments")]
+    #[arg(value_name = "PATH", value_hint = ValueHint::DirPath, value_parser = typed::cgroup(), help_heading = "Arguments")]
     pub paths: Vec<PathBuf>,
     /// Exit with 1 from this severity on [default: warning; never with
     /// --from-env].

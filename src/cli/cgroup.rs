@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
+use super::typed;
+
 /// Show what may be opened from cgroups.
 ///
 /// For each cgroup: the GPUs with their verdicts, the decoded rules, the
@@ -25,7 +27,7 @@ pub struct CgroupArgs {
     /// A relative path, such as `.`, starts in the working directory if that is
     /// a cgroup, and else at the cgroup root. With --from and without a path, the
     /// cgroups that were saved are shown.
-    #[arg(value_name = "PATH", value_hint = ValueHint::DirPath)]
+    #[arg(value_name = "PATH", value_hint = ValueHint::DirPath, value_parser = typed::cgroup())]
     pub paths: Vec<PathBuf>,
     /// Show the cgroups below the paths too.
     #[arg(short, long)]

@@ -4,7 +4,7 @@
 //! Parsed by hand and without allocating, because `check -` reads a million
 //! of these a second.
 
-use crate::model::{DeviceType, MAX_MAJOR, MAX_MINOR, Request, RequestSet};
+use crate::model::{DeviceType, MAX_MAJOR, MAX_MINOR, Request, RequestSet, Span};
 
 /// A device as the user asks for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,10 +23,10 @@ pub enum DeviceArgument<'a> {
 pub struct Pattern {
     /// Block or character; `None` for both.
     pub kind: Option<DeviceType>,
-    /// 0 to 4095; `None` for all.
-    pub major: Option<u32>,
-    /// 0 to 1048575; `None` for all.
-    pub minor: Option<u32>,
+    /// Within 0 to 4095.
+    pub major: Span,
+    /// Within 0 to 1048575.
+    pub minor: Span,
     /// What is requested: one request, or all of them (`rwm`).
     pub requests: RequestSet,
 }
@@ -44,10 +44,10 @@ pub enum BadDevice {
     #[error("no such device type (c, b or a)")]
     Kind,
     /// Not a major number.
-    #[error("no such major number (0 to 4095, or *)")]
+    #[error("no such major number (0 to 4095, a range of them, or *)")]
     Major,
     /// Not a minor number.
-    #[error("no such minor number (0 to 1048575, or *)")]
+    #[error("no such minor number (0 to 1048575, a range of them, or *)")]
     Minor,
     /// Not a request.
     #[error("no such request (r, w, rw, m, f or rwm)")]
@@ -63,7 +63,12 @@ pub fn parse(text: &[u8]) -> Result<DeviceArgument<'_>, BadDevice> {
         return Ok(DeviceArgument::Node(text));
     }
     let (kind, rest) = word(text);
-    let (numbers, rest) = word(rest);
+    // GPUs are character devices, and gpumap prints their numbers alone.
+    let (kind, (numbers, rest)) = if has_numbers(kind) && !rest.is_empty() {
+        (b"c".as_slice(), (kind, rest))
+    } else {
+        (kind, word(rest))
+    };
     let (letters, rest) = word(rest);
     if numbers.is_empty() && has_colon_type(text) {
         return Err(BadDevice::Colon);
@@ -79,10 +84,17 @@ pub fn parse(text: &[u8]) -> Result<DeviceArgument<'_>, BadDevice> {
     let colon = numbers.iter().position(|byte| *byte == b':').ok_or(BadDevice::Shape)?;
     Ok(DeviceArgument::Numbers(Pattern {
         kind: parse_kind(kind)?,
-        major: number(&numbers[..colon], MAX_MAJOR).ok_or(BadDevice::Major)?,
-        minor: number(&numbers[colon + 1..], MAX_MINOR).ok_or(BadDevice::Minor)?,
+        major: self::numbers(&numbers[..colon], MAX_MAJOR).ok_or(BadDevice::Major)?,
+        minor: self::numbers(&numbers[colon + 1..], MAX_MINOR).ok_or(BadDevice::Minor)?,
         requests: parse_requests(letters)?,
     }))
+}
+
+/// Whether a word is two numbers with a colon between them.
+fn has_numbers(word: &[u8]) -> bool {
+    let is_number = |part: &[u8]| part.first().is_some_and(|byte| byte.is_ascii_digit() || *byte == b'*');
+    let colon = word.iter().position(|byte| *byte == b':');
+    colon.is_some_and(|at| is_number(&word[..at]) && is_number(&word[at + 1..]))
 }
 
 /// Whether a word is a type, a colon and what begins like a major number. No name
@@ -117,11 +129,19 @@ fn parse_kind(word: &[u8]) -> Result<Option<DeviceType>, BadDevice> {
     }
 }
 
-/// `Some(None)` is `*`.
-fn number(digits: &[u8], max: u32) -> Option<Option<u32>> {
-    if digits == b"*" {
-        return Some(None);
+/// A number, a range `3-5`, or `*` for all up to `max`.
+fn numbers(text: &[u8], max: u32) -> Option<Span> {
+    if text == b"*" {
+        return Some(Span::up_to(max));
     }
+    let Some(dash) = text.iter().position(|byte| *byte == b'-') else {
+        return number(text, max).map(Span::one);
+    };
+    let (first, last) = (number(&text[..dash], max)?, number(&text[dash + 1..], max)?);
+    (first <= last).then_some(Span { first, last })
+}
+
+fn number(digits: &[u8], max: u32) -> Option<u32> {
     if digits.is_empty() || digits.len() > 7 {
         return None;
     }
@@ -129,7 +149,7 @@ fn number(digits: &[u8], max: u32) -> Option<Option<u32>> {
     for digit in digits {
         value = value * 10 + u32::from(digit.is_ascii_digit().then(|| digit - b'0')?);
     }
-    (value <= max).then_some(Some(value))
+    (value <= max).then_some(value)
 }
 
 /// Letters in any order, each at most once.
@@ -171,14 +191,18 @@ mod tests {
     fn good() {
         let plain = Pattern {
             kind: Some(DeviceType::Char),
-            major: Some(195),
-            minor: Some(3),
+            major: Span::one(195),
+            minor: Span::one(3),
             requests: Request::ReadWrite.into(),
         };
-        for text in ["c 195:3", "c 195:3 rw", "c 195:3 wr", "c  195:3  rw ", "c 0195:03"] {
+        for text in
+            ["195:3 rw", "195:3 wr", "c 195:3", "c 195:3 rw", "c 195:3 wr", "c  195:3  rw ", "c 0195:03"]
+        {
             assert_eq!(numbers(text), plain, "{text}");
         }
-        assert_eq!(numbers("b 4095:1048575 m").minor, Some(1_048_575));
+        assert_eq!(numbers("b 4095:1048575 m").minor, Span::one(1_048_575));
+        assert_eq!(numbers("c 195:0-3").minor, Span { first: 0, last: 3 });
+        assert_eq!(numbers("195-196:* r").major, Span { first: 195, last: 196 });
         for (letters, request) in [("r", Request::Read), ("w", Request::Write), ("f", Request::Exists)] {
             assert_eq!(numbers(&format!("c 1:2 {letters}")).requests, request.into());
         }
@@ -186,11 +210,12 @@ mod tests {
             assert_eq!(numbers(&format!("c 1:2 {letters}")).requests, RequestSet::ALL);
         }
         for open in ["a *:* rwm", "* *:* rwm"] {
-            let pattern = Pattern { kind: None, major: None, minor: None, requests: RequestSet::ALL };
+            let (major, minor) = (Span::up_to(MAX_MAJOR), Span::up_to(MAX_MINOR));
+            let pattern = Pattern { kind: None, major, minor, requests: RequestSet::ALL };
             assert_eq!(numbers(open), pattern);
         }
         assert_eq!(parse(b"/dev/nvidia 0"), Ok(DeviceArgument::Node(b"/dev/nvidia 0")));
-        for name in ["nvidia0", "GPU-5f3c", "0000:1b:00.0", "dri/renderD128", "3"] {
+        for name in ["nvidia0", "GPU-5f3c", "0000:1b:00.0", "dri/renderD128", "3", "195:0", "nvidia0-3"] {
             assert_eq!(parse(name.as_bytes()), Ok(DeviceArgument::Name(name)));
         }
     }
@@ -215,6 +240,9 @@ mod tests {
             ("c 195:1048576", BadDevice::Minor),
             ("c 195:99999999999999999999", BadDevice::Minor),
             ("c 195:3:4", BadDevice::Minor),
+            ("c 195:3-", BadDevice::Minor),
+            ("c 195:3-2", BadDevice::Minor),
+            ("c 195:0-1048576", BadDevice::Minor),
             ("c 195:3 x", BadDevice::Access),
             ("c 195:3 rr", BadDevice::Access),
             ("c 195:3 rm", BadDevice::Access),

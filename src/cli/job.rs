@@ -23,12 +23,13 @@ use super::AllocationArgs;
 Examples:
   gpumap job 4711
   gpumap job 4711.0                       One step.
-  gpumap job 4711 4712 --json
+  gpumap job                              Which jobs are here.
+  gpumap job 4711,4712 --json
   gpumap job --from-env                   In a Prolog or Epilog.
   gpumap --from node.json job 4711")]
 pub struct JobArgs {
-    /// Jobs, by number or SLUID, or steps.
-    #[arg(value_name = "ID", required_unless_present = "from_env", help_heading = "Arguments")]
+    /// Jobs, by number or SLUID, or steps [default: list the jobs that are here].
+    #[arg(value_name = "ID", value_delimiter = ',', help_heading = "Arguments")]
     pub ids: Vec<String>,
     /// Add what processes do with their GPUs, as a running `gpumap activity --state`
     /// counts it; FILE is the file that it keeps.

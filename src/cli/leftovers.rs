@@ -27,13 +27,16 @@ use super::AllocationArgs;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  gpumap leftovers --job 4711
+  gpumap leftovers 4711
   gpumap leftovers --job 4711 --allocated GPU-5f3c0c9e-2b1d-4c59-9d3a-0a6f1c1b7a11
   gpumap leftovers --from-env --kill --porcelain --timeout 5s      In an Epilog.")]
 pub struct LeftoversArgs {
     /// The job, by number or SLUID.
-    #[arg(long, value_name = "ID", required_unless_present = "from_env")]
-    pub job: Option<String>,
+    #[arg(long, value_name = "ID", required_unless_present_any = ["from_env", "id"])]
+    job: Option<String>,
+    /// The job, as --job names it.
+    #[arg(value_name = "ID", id = "id", conflicts_with = "job", help_heading = "Arguments")]
+    named: Option<String>,
     /// Print lines for scripts, in a format that never changes.
     #[arg(long)]
     pub porcelain: bool,
@@ -56,6 +59,13 @@ pub struct LeftoversArgs {
     /// The allocation.
     #[command(flatten)]
     pub allocation: AllocationArgs,
+}
+
+impl LeftoversArgs {
+    /// The job that was named.
+    pub fn job(&self) -> Option<&str> {
+        self.job.as_deref().or(self.named.as_deref())
+    }
 }
 
 /// Signals that end a process.

@@ -28,6 +28,7 @@ mod snapshot;
 mod target;
 mod tool;
 mod top;
+pub mod typed;
 mod vgpu;
 mod watch;
 

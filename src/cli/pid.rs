@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 
 use super::AllocationArgs;
+use super::typed;
 
 /// Show what processes may open, ask for and hold.
 ///
@@ -22,7 +23,7 @@ Examples:
   gpumap --from node.json pid 31337 --json")]
 pub struct PidArgs {
     /// Processes.
-    #[arg(value_name = "PID", required = true, help_heading = "Arguments")]
+    #[arg(value_name = "PID", value_parser = typed::pid, required = true, help_heading = "Arguments")]
     pub pids: Vec<u32>,
     /// Add the last change of each process that a running `gpumap watch --state`
     /// saw, or what processes do with their GPUs, as a running `gpumap activity

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 
 use super::AllocationArgs;
+use super::typed;
 
 /// Write one HTML file that explains this node.
 ///
@@ -34,7 +35,7 @@ Examples:
   gpumap --from node.html explain --cgroup /user.slice 'c 195:3 rw'")]
 pub struct ReportArgs {
     /// Cgroups that the page is about [default: all].
-    #[arg(value_name = "PATH", value_hint = ValueHint::DirPath, help_heading = "Arguments")]
+    #[arg(value_name = "PATH", value_hint = ValueHint::DirPath, value_parser = typed::cgroup(), help_heading = "Arguments")]
     pub paths: Vec<PathBuf>,
     /// The HTML file to write; `-` is standard output.
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 
 use super::SlurmArgs;
+use super::typed;
 
 /// Save what can be seen now, to be read later or on another machine.
 ///
@@ -26,7 +27,7 @@ Examples:
   ssh node7 gpumap snapshot | gpumap --from - cgroup -r /")]
 pub struct SnapshotArgs {
     /// Cgroups to save [default: all].
-    #[arg(value_name = "PATH", value_hint = ValueHint::DirPath)]
+    #[arg(value_name = "PATH", value_hint = ValueHint::DirPath, value_parser = typed::cgroup())]
     pub paths: Vec<PathBuf>,
     /// Save everything below the paths too; implied without a path.
     #[arg(short, long)]

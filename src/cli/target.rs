@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use clap::{Args, ValueHint};
 
+use super::typed;
+
 /// Options that choose the policy to ask.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Target (default: gpumap's own cgroup)")]
@@ -14,10 +16,10 @@ pub struct TargetArgs {
     /// The programs in force on this cgroup: a file-system path, or a path
     /// from the cgroup root. A relative path starts in the working directory if
     /// that is a cgroup.
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::DirPath, conflicts_with_all = ["pid", "job", "prog"])]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::DirPath, value_parser = typed::cgroup(), conflicts_with_all = ["pid", "job", "prog"])]
     cgroup: Option<PathBuf>,
     /// The programs in force on the cgroup of this process.
-    #[arg(long, value_name = "PID", conflicts_with_all = ["job", "prog"])]
+    #[arg(long, value_name = "PID", value_parser = typed::pid, conflicts_with_all = ["job", "prog"])]
     pid: Option<u32>,
     /// The programs in force on the cgroup of this job, by number or SLUID; its
     /// steps and tasks may be allowed less. A step is written 4711.0,

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
+use super::typed;
+
 /// Show the GPU limits that HAMi's libvgpu.so and SoftMig set, and whether they are
 /// in force.
 ///
@@ -45,10 +47,10 @@ pub struct VgpuArgs {
     #[arg(long, value_name = "ID", conflicts_with_all = ["pid", "cgroup", "region"])]
     pub job: Option<String>,
     /// Show this process.
-    #[arg(long, value_name = "PID", conflicts_with_all = ["cgroup", "region"])]
+    #[arg(long, value_name = "PID", value_parser = typed::pid, conflicts_with_all = ["cgroup", "region"])]
     pub pid: Option<u32>,
     /// Show the processes of this cgroup and of those below it.
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::DirPath, conflicts_with = "region")]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::DirPath, value_parser = typed::cgroup(), conflicts_with = "region")]
     pub cgroup: Option<PathBuf>,
     /// Read this shared region; `-` is standard input.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]

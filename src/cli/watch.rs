@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueHint};
 
+use super::typed;
+
 /// Report what changes, as it happens.
 ///
 /// gpumap prints one line for each event, with --json one JSON document a line.
@@ -33,13 +35,13 @@ Examples:
   gpumap watch --state /run/gpumap.state")]
 pub struct WatchArgs {
     /// Watch processes and programs in these cgroups and in those below them.
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::DirPath)]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::DirPath, value_parser = typed::cgroup())]
     pub cgroup: Vec<PathBuf>,
     /// Watch these jobs, named by number or SLUID.
     #[arg(long, value_name = "ID")]
     pub job: Vec<String>,
     /// Watch these processes, without their children.
-    #[arg(long, value_name = "PID")]
+    #[arg(long, value_name = "PID", value_parser = typed::pid)]
     pub pid: Vec<u32>,
     /// End after this time, such as 30s or 5m.
     #[arg(long = "for", value_name = "DURATION", value_parser = super::duration::parse)]

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use super::files::{self, saved};
-use super::invocation::{Failure, Invocation, envelope};
+use super::invocation::{Failure, Invocation, cgroup_paths, envelope};
 use super::subject::programs::{Gathered, gather};
 use super::subject::{self, Resolved};
 use crate::analyse::Subject;
@@ -124,7 +124,7 @@ fn beside(
     let (path, mut other) = match from {
         Some(from) => (saved::find(from, &path)?, from.clone()),
         None => {
-            let found = observe::path_cgroup(&invocation.options(), &path);
+            let found = observe::path_cgroup(&invocation.options(), &cgroup_paths::live(invocation, &path)?);
             let path = found.map_err(|error| neither(error.into()))?;
             let text = Text::from(path.as_os_str().as_bytes());
             if !is_whole(&file, &text) {

@@ -40,16 +40,11 @@ fn one(asked: &DeviceArgument<'_>, text: &[u8], devices: &Devices) -> Result<(De
             };
             Ok((devices.named(word).map_err(bad)?, Request::ReadWrite))
         }
-        DeviceArgument::Numbers(Pattern {
-            kind: Some(kind),
-            major: Some(major),
-            minor: Some(minor),
-            requests,
-        }) => {
-            let device = Device { kind: *kind, major: *major, minor: *minor };
-            requests.single().map(|request| (device, request)).ok_or_else(|| several(&name()))
+        DeviceArgument::Numbers(Pattern { kind, major, minor, requests }) => {
+            let device = kind.zip(major.single().zip(minor.single()));
+            let device = device.map(|(kind, (major, minor))| Device { kind, major, minor });
+            device.zip(requests.single()).ok_or_else(|| several(&name()))
         }
-        DeviceArgument::Numbers(_) => Err(several(&name())),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::files::{activity_state, saved};
 use super::invocation::{Failure, Invocation};
+use super::node;
 use super::subject::job_cgroups::JobPart;
 use super::subject::{allocation, job_cgroups, job_name};
 use crate::cli::{Exit, JobArgs};
@@ -13,6 +14,9 @@ use crate::{analyse, observe, render};
 /// Runs the command.
 pub(super) fn run(invocation: &mut Invocation<'_>, args: &JobArgs) -> Result<Exit, Failure> {
     allocation::request(invocation, &args.allocation.slurm)?;
+    if args.ids.is_empty() && !args.allocation.slurm.from_env {
+        return list(invocation, args);
+    }
     let jobs = job_name::all(&args.ids, args.allocation.slurm.from_env)?;
     let (mut observation, parts) = match saved::from_option(invocation)? {
         Some(mut observation) => {
@@ -37,6 +41,18 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &JobArgs) -> Result<Exi
         activity.totals.retain(|one| one.owner.as_ref().is_some_and(is_its));
     }
     invocation.answer(&observation, payload, render::jobs)
+}
+
+/// The jobs that are here, where none was named.
+fn list(invocation: &mut Invocation<'_>, args: &JobArgs) -> Result<Exit, Failure> {
+    let observation = node::whole(invocation, &args.allocation, args.state.as_deref())?;
+    let mut payload =
+        analyse::node(&observation, &allocation::granted(&args.allocation), &invocation.decoding)?;
+    let is_unknown = payload.has_unknown();
+    let is_job = |owner: &Owner| owner.kind.is_job() && owner.is_workload();
+    payload.owners.iter_mut().for_each(|rows| rows.retain(|row| is_job(&row.owner)));
+    (payload.cgroups, payload.policies, payload.programs) = (None, None, None);
+    invocation.answer_about(&observation, payload, is_unknown, render::jobs_here)
 }
 
 fn parts(

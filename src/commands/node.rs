@@ -1,12 +1,14 @@
 //! `gpumap node`: the node's GPUs and whose they are.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use super::files::{activity_state, saved};
+use super::files::{self, activity_state, saved};
 use super::invocation::{Failure, Invocation};
 use super::subject::allocation;
-use crate::cli::{Exit, NodeArgs};
-use crate::model::ProblemCode;
+use crate::analyse::CallerAllocation;
+use crate::audit::{self, Config};
+use crate::cli::{AllocationArgs, Exit, NodeArgs};
+use crate::model::{FailOn, ProblemCode};
 use crate::observation::Observation;
 use crate::observe::{self, CgroupTarget};
 use crate::report::Payload;
@@ -20,9 +22,50 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &NodeArgs) -> Result<Ex
         return Err(Failure::new(ProblemCode::Usage, "--compact", why, "add --json"));
     }
     allocation::request(invocation, &args.allocation.slurm)?;
+    // What the audit needs; only people are told what it found.
+    invocation.wanted_facts.units = !invocation.global.json;
+    let observation = whole(invocation, &args.allocation, args.state.as_deref())?;
+    let granted = allocation::granted(&args.allocation);
+    if !invocation.global.json {
+        return with_findings(invocation, &observation, &granted);
+    }
+    let payload = analyse::node(&observation, &granted, &invocation.decoding)?;
+    if args.compact {
+        return compact(invocation, observation, &payload);
+    }
+    invocation.answer(&observation, payload, render::node)
+}
+
+/// Prints the node, and below it how much an audit finds.
+fn with_findings(
+    invocation: &mut Invocation<'_>,
+    observation: &Observation,
+    granted: &CallerAllocation,
+) -> Result<Exit, Failure> {
+    let (config, not_judged) = match files::config(invocation, None, None) {
+        Ok((config, _)) => (config, None),
+        Err(failure) => (Config::default(), Some(failure.to_string())),
+    };
+    let (mut found, payload) = audit::audit_and_node(observation, granted, &config, &invocation.decoding)?;
+    audit::judge(&mut found, FailOn::Never);
+    invocation.answer(observation, payload, |out, style, payload| {
+        render::node(out, style, payload)?;
+        match &not_judged {
+            Some(why) => writeln!(out, "\ngpumap audit cannot work: {}", render::sanitize::text(why)),
+            None => render::findings_in_short(out, style, &found),
+        }
+    })
+}
+
+/// All that is observed of the node, or saved of one.
+pub(super) fn whole(
+    invocation: &mut Invocation<'_>,
+    asked: &AllocationArgs,
+    state: Option<&Path>,
+) -> Result<Observation, Failure> {
     let mut observation = match saved::from_option(invocation)? {
         Some(mut observation) => {
-            allocation::add(invocation, &args.allocation.slurm, &mut observation)?;
+            allocation::add(invocation, &asked.slurm, &mut observation)?;
             observation
         }
         None => {
@@ -30,12 +73,8 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &NodeArgs) -> Result<Ex
             observe::cgroups(&invocation.options(), &[all])?
         }
     };
-    activity_state::add(invocation, args.state.as_deref(), &mut observation)?;
-    let payload = analyse::node(&observation, &allocation::granted(&args.allocation), &invocation.decoding)?;
-    if args.compact {
-        return compact(invocation, observation, &payload);
-    }
-    invocation.answer(&observation, payload, render::node)
+    activity_state::add(invocation, state, &mut observation)?;
+    Ok(observation)
 }
 
 /// Prints the compact form. It is as complete as the whole answer.

@@ -13,9 +13,7 @@ use crate::apply::{self, Undone};
 use crate::cli::device::{self, DeviceArgument};
 use crate::cli::{Exit, RepairArgs};
 use crate::gpu::NameError;
-use crate::model::{
-    Device, JournalState, MAX_MAJOR, MAX_MINOR, ProblemCode, RepairState, Request, RequestSet, Verdict,
-};
+use crate::model::{Device, JournalState, ProblemCode, RepairState, Request, RequestSet, Span, Verdict};
 use crate::observation::{Observation, Problem, Text};
 use crate::observe::{self, CgroupTarget};
 use crate::policy::{Numbers, Rule};
@@ -231,16 +229,12 @@ fn rule(text: &[u8], known: &Devices) -> Result<Rule, Failure> {
             known.named(word).map(one).map_err(bad)
         }
         DeviceArgument::Numbers(pattern) => {
-            let numbers = |number: Option<u32>, max| Numbers {
-                first: number.unwrap_or(0),
-                last: number.unwrap_or(max),
-                mask: None,
-            };
+            let numbers = |span: Span| Numbers { first: span.first, last: span.last, mask: None };
             Ok(Rule {
                 verdict: Verdict::Allow,
                 kind: pattern.kind,
-                major: numbers(pattern.major, MAX_MAJOR),
-                minor: numbers(pattern.minor, MAX_MINOR),
+                major: numbers(pattern.major),
+                minor: numbers(pattern.minor),
                 requests: with_parts(pattern.requests),
             })
         }

@@ -3,10 +3,10 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::files::{self, saved};
-use super::invocation::{Failure, Invocation, envelope};
+use super::invocation::{Failure, Invocation, cgroup_paths, envelope};
 use super::subject::job_cgroups::{self, JobPart};
 use super::subject::job_name;
 use crate::cli::{Exit, VgpuArgs};
@@ -54,8 +54,8 @@ fn live(invocation: &Invocation<'_>, args: &VgpuArgs) -> Result<Observation, Fai
         job_cgroups::narrow(&mut observation, &[part])?;
         return Ok(observation);
     }
-    let path = args.cgroup.clone().unwrap_or_else(|| PathBuf::from("/"));
-    Ok(observe::cgroups(&options, &[CgroupTarget { path, recursive: true }])?)
+    let path = args.cgroup.as_deref().unwrap_or_else(|| Path::new("/"));
+    cgroup_paths::observe(invocation, &[path], true)
 }
 
 /// Observes a process, and those of its cgroup: who shares its region matters

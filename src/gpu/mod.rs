@@ -28,6 +28,9 @@ pub use label::{Labels, describe, driver_names};
 pub use named::{NameError, named};
 pub use shared::{SharedNode, shared_nodes};
 
+/// How the paths of NVIDIA's IMEX channels begin.
+pub const IMEX_CHANNELS: &str = "/dev/nvidia-caps-imex-channels/channel";
+
 /// The node's GPUs and accelerators, sorted by vendor, PCI address and minor.
 ///
 /// - `key` is the UUID; where that is missing, or where two GPUs report the

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{DeviceType, Vendor};
+use crate::model::{DeviceType, MAX_MAJOR, MAX_MINOR, Vendor};
 use crate::observation::GpuFacts;
 use crate::report::Gpu;
 
@@ -26,7 +26,7 @@ pub enum NameError {
     /// No device has this name.
     #[error("no GPU or GPU node here is called so; {0}")]
     Unknown(String),
-    /// A PCI address without its function, or a device number without its type.
+    /// A PCI address without its function.
     #[error("{0}")]
     Incomplete(String),
     /// Several devices have this name.
@@ -65,7 +65,10 @@ pub fn named(facts: &GpuFacts, gpus: &[Gpu], name: &str) -> Result<DeviceNumber,
     match found.len() {
         1 => found.into_keys().next().ok_or(NameError::NoNode),
         0 if !meant.is_empty() => Err(NameError::NoNode),
-        0 => Err(incomplete(gpus, name).unwrap_or_else(|| NameError::Unknown(known(gpus)))),
+        0 => match incomplete(gpus, name) {
+            Some(why) => Err(why),
+            None => by_number(name).ok_or_else(|| NameError::Unknown(known(gpus))),
+        },
         _ => Err(NameError::Ambiguous(found.into_values().take(SHOWN).collect())),
     }
 }
@@ -93,8 +96,7 @@ fn is_address(gpu: &Gpu, name: &str) -> bool {
     PciAddress::parse(&asked) == Some(pci)
 }
 
-/// Why a name is incomplete: it is the beginning of a GPU's PCI address, or the
-/// numbers of a device without its type.
+/// Why a name is incomplete: it is the beginning of a GPU's PCI address.
 fn incomplete(gpus: &[Gpu], name: &str) -> Option<NameError> {
     let functions = (0..8).map(|function| format!("{name}.{function}"));
     let mut addresses = functions.filter(|address| gpus.iter().any(|gpu| is_address(gpu, address)));
@@ -102,10 +104,17 @@ fn incomplete(gpus: &[Gpu], name: &str) -> Option<NameError> {
         let why = format!("a PCI address ends with its function: write {address}");
         return Some(NameError::Incomplete(why));
     }
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    None
+}
+
+/// The character device of `195:0`, which is how gpumap prints numbers of GPUs.
+fn by_number(name: &str) -> Option<DeviceNumber> {
     let (major, minor) = name.split_once(':')?;
-    let why = format!("device numbers stand behind their type: write 'c {name}'");
-    (is_number(major) && is_number(minor)).then_some(NameError::Incomplete(why))
+    let number = |text: &str, max: u32| {
+        let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
+        text.parse().ok().filter(|number| is_plain && *number <= max)
+    };
+    Some((DeviceType::Char, number(major, MAX_MAJOR)?, number(minor, MAX_MINOR)?))
 }
 
 fn is_number(gpu: &Gpu, name: &str) -> bool {
@@ -229,7 +238,6 @@ mod tests {
         for (name, hint) in [
             ("3b:00", "write 3b:00.0"),
             ("0001:3b:00", "write 0001:3b:00.0"),
-            ("195:0", "write 'c 195:0'"),
             ("226:128", "write 'c 226:128'"),
         ] {
             assert!(text(name).ends_with(hint), "{name}: {}", text(name));

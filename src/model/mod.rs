@@ -75,6 +75,7 @@ mod region_layout;
 mod repair;
 mod request;
 mod source;
+mod span;
 mod variable;
 mod verdict;
 
@@ -102,5 +103,6 @@ pub use region_layout::RegionLayout;
 pub use repair::{IntentionSource, JournalState, RepairState, ReplaceMode};
 pub use request::{BadRequests, Request, RequestSet};
 pub use source::{AllocationSource, JobEvidence, JobIdSource};
+pub use span::Span;
 pub use variable::{HOOK_VARIABLES, LIMIT_VARIABLES, VARIABLES, choosing_variables, device_variables};
 pub use verdict::{Verdict, Verdicts};

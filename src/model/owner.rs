@@ -12,7 +12,7 @@ pub struct Owner {
     /// What it is. `cgroup` is a path without a known owner; the path is then in
     /// `name`, in lists of owners and where there are `claims`.
     pub kind: OwnerKind,
-    /// Job number of Slurm, ParaStation or CraneSched.
+    /// Job number of Slurm, ParaStation, CraneSched or OAR.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_id: Option<u64>,
     /// The source of `job_id`: `path`, `stepd-title`, `stepd-socket`, or
@@ -60,7 +60,7 @@ pub struct Owner {
     /// The user's uid, as the path says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
-    /// The user's name, where the path says that (ParaStation).
+    /// The user's name, where the path says that (ParaStation, OAR under cgroup v1).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     /// Login session.

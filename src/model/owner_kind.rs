@@ -27,6 +27,8 @@ open_words! {
         Lxc,
         /// A container of nerdctl.
         Nerdctl,
+        /// A job of OAR.
+        Oar,
         /// A job of ParaStation.
         Parastation,
         /// A job of PBS.
@@ -49,14 +51,20 @@ open_words! {
 impl OwnerKind {
     /// Whether it is a job of a scheduler.
     pub fn is_job(&self) -> bool {
-        use OwnerKind::{Crane, Flux, Htcondor, Parastation, Pbs, Slurm};
-        matches!(self, Slurm | Parastation | Crane | Pbs | Flux | Htcondor)
+        use OwnerKind::{Crane, Flux, Htcondor, Oar, Parastation, Pbs, Slurm};
+        matches!(self, Slurm | Parastation | Crane | Oar | Pbs | Flux | Htcondor)
     }
 
     /// Whether its jobs have Slurm's numbers, variables and cgroups: ParaStation
     /// takes the place of slurmd alone.
     pub fn is_slurm(&self) -> bool {
         matches!(self, Self::Slurm | Self::Parastation)
+    }
+
+    /// Whether its scheduler writes device programs by records of its own, and would not
+    /// know of one that gpumap puts in their place.
+    pub fn has_recorded_limits(&self) -> bool {
+        matches!(self, Self::Htcondor | Self::Crane | Self::Oar | Self::Parastation)
     }
 
     /// Whether it is a container or pod whose engine decides about devices.

@@ -42,7 +42,8 @@ mod view;
 pub use crate::sys::access as own_access;
 pub use assemble::{add_places, cgroups, gpus, processes, processes_and, program};
 pub use cgroups::lookup::{
-    LocatedProcess, id_cgroup, open_cgroup, path_cgroup, pid_cgroup, process_cgroup, trusted_names,
+    LocatedProcess, cgroups_named, id_cgroup, open_cgroup, path_cgroup, pid_cgroup, process_cgroup,
+    trusted_names,
 };
 pub use clock::now;
 pub use error::ObserveError;

@@ -23,6 +23,8 @@ const ALL: &[Recogniser] = &[
     slurm::v1,
     schedulers::parastation,
     schedulers::crane,
+    schedulers::oar,
+    schedulers::oar_v1,
     schedulers::pbs,
     schedulers::htcondor,
     pod::recognise,

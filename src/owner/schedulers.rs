@@ -1,6 +1,6 @@
 //! Recognises jobs of schedulers other than Slurm.
 
-use super::path_name::{Match, PathName, number, numbered, text, unescape};
+use super::path_name::{Match, PathName, between, number, numbered, text, uid, unescape};
 use super::slurm::numbered_job;
 use crate::model::{Owner, OwnerKind, OwnerPart};
 
@@ -34,6 +34,31 @@ pub(super) fn crane(place: PathName<'_, '_>) -> Option<Match> {
     let task = part.and(place.ahead(above + 3)).and_then(|name| numbered(name, "task_"));
     owner.task = task.map(|task| task.to_string());
     Match::plain(owner, above + 2 + usize::from(part.is_some()) + usize::from(task.is_some()))
+}
+
+/// OAR: `oar.slice/oar-uUID.slice/oar-uUID-jJOB.slice[/oar-uUID-jJOB-N.scope]`
+/// (job_resource_manager_systemd.pl; the prefix is CPUSET_PATH, `oar` unless configured).
+pub(super) fn oar(place: PathName<'_, '_>) -> Option<Match> {
+    let user = uid(between(place.ahead(1)?, "oar-u", ".slice")?)?;
+    let id = number(between(place.ahead(2)?, &format!("oar-u{user}-j"), ".slice")?)?;
+    if !place.top || place.name() != b"oar.slice" {
+        return None;
+    }
+    let mut owner = Owner { uid: Some(user), ..PathName::owner(OwnerKind::Oar) };
+    numbered_job(&mut owner, id);
+    let scope = format!("oar-u{user}-j{id}-");
+    let has_scope = place.ahead(3).is_some_and(|name| between(name, &scope, ".scope").is_some());
+    Match::plain(owner, 3 + usize::from(has_scope))
+}
+
+/// OAR without systemd: `oar/USER_JOB` (job_resource_manager_cgroups.pl).
+pub(super) fn oar_v1(place: PathName<'_, '_>) -> Option<Match> {
+    let job = place.ahead(1).filter(|_| place.at == 0 && place.name() == b"oar")?;
+    let at = job.iter().rposition(|byte| *byte == b'_').filter(|at| *at > 0)?;
+    let user = Some(text(job.get(..at)?));
+    let mut owner = Owner { user, ..PathName::owner(OwnerKind::Oar) };
+    numbered_job(&mut owner, number(job.get(at + 1..)?)?);
+    Match::plain(owner, 2)
 }
 
 /// OpenPBS: `pbs_jobs.service/jobid/ID` (pbs_cgroups.PY).

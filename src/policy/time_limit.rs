@@ -48,7 +48,7 @@ impl TimeLimit {
 mod tests {
     use super::super::{CompileError, Context, Decoder, Policy, Question};
     use super::*;
-    use crate::model::{Device, DeviceType, Request, Verdict};
+    use crate::model::{Device, DeviceType, MAX_MINOR, Request, Span, Verdict, Verdicts};
     use crate::observation::{Answer, HexBytes, Program};
 
     /// Make sure that copies are of one limit, also in another thread, and that no
@@ -95,9 +95,13 @@ mod tests {
         });
         ask("a program", &|decoder, policy| decoder.compile(policy) == Err(CompileError::Late));
         ask("a question with wildcards", &|decoder, policy| {
-            let question =
-                Question { kind: None, major: Some(195), minor: None, requests: Request::Read.into() };
-            decoder.verdict_of_all(policy, &question) == Some(Verdict::Unknown)
+            let question = Question {
+                kind: None,
+                major: Span::one(195),
+                minor: Span::up_to(MAX_MINOR),
+                requests: Request::Read.into(),
+            };
+            decoder.verdict_of_all(policy, &question) == Verdicts::Unknown
         });
         ask("a proof", &|decoder, _| {
             let proof = decoder.prove(&[program], context, device, request);

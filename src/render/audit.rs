@@ -4,7 +4,10 @@ use std::io::{self, Write};
 
 use super::counted::counted;
 use super::{Style, finding, sanitize, wrap};
-use crate::report::{Audit, Finding, Payload};
+use crate::report::{Audit, Counts, Finding, Payload};
+
+/// Findings that `gpumap repair` mends.
+const LOST: [&str; 1] = ["access-lost"];
 
 /// Prints them. `complete` is whether everything was seen.
 pub fn write(out: &mut dyn Write, style: Style, payload: &Payload, complete: bool) -> io::Result<()> {
@@ -16,11 +19,29 @@ pub fn write(out: &mut dyn Write, style: Style, payload: &Payload, complete: boo
         writeln!(out)?;
     }
     let total = audit.counts.critical + audit.counts.warning + audit.counts.note;
-    let found = if total == 0 { none(&audit) } else { format!("{}.", counts(&audit)) };
+    let found = if total == 0 { none(&audit) } else { format!("{}.", counts(audit.counts)) };
     let seen = if complete { "" } else { " Not everything could be seen." };
     let line = format!("{found} Looked at {}.{seen}", looked_at(&audit));
     wrap::write(out, "", 2, usize::from(style.width), &line)?;
     remarks(out, style, &audit)
+}
+
+/// Prints how many findings there are and the command that tells them; nothing where there
+/// is none. Notes, which say that isolation holds, are left out.
+pub fn in_short(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
+    let audit = payload.audit.clone().unwrap_or_default();
+    let serious = Counts { note: 0, ..audit.counts };
+    if serious == Counts::default() {
+        return Ok(());
+    }
+    let mut line = format!("{}: gpumap audit", counts(serious));
+    let findings = payload.findings.iter().flatten();
+    let lost = findings.filter(|one| one.ignored.is_none() && LOST.contains(&one.id.as_str())).count();
+    if lost > 0 {
+        line += "; GPU access was lost: gpumap repair";
+    }
+    writeln!(out)?;
+    wrap::write(out, "", 2, usize::from(style.width), &line)
 }
 
 fn none(audit: &Audit) -> String {
@@ -29,8 +50,7 @@ fn none(audit: &Audit) -> String {
 
 /// `1 critical finding, 2 warnings, 1 note`; severities without a finding are left
 /// out.
-fn counts(audit: &Audit) -> String {
-    let counts = audit.counts;
+fn counts(counts: Counts) -> String {
     let parts = [(counts.critical, "critical finding"), (counts.warning, "warning"), (counts.note, "note")];
     let parts = parts.into_iter().filter(|(count, _)| *count > 0);
     parts.map(|(count, what)| counted(count, what)).collect::<Vec<_>>().join(", ")

@@ -22,6 +22,18 @@ pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result
     Ok(())
 }
 
+/// Prints the jobs that are here, a line each.
+pub fn write_all(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
+    let owners = payload.owners.as_deref().unwrap_or_default();
+    let mut jobs: Vec<&OwnerSets> = owners.iter().filter(|row| row.depth == 0).collect();
+    jobs.sort_by(|one, other| one.owner.cmp(&other.owner));
+    if jobs.is_empty() {
+        return writeln!(out, "No job is here.");
+    }
+    sets::write(out, style, &jobs, payload.gpus.as_deref().unwrap_or_default())?;
+    writeln!(out, "gpumap job ID shows one of them with its steps and processes.")
+}
+
 fn one(out: &mut dyn Write, style: Style, group: &[OwnerSets], payload: &Payload) -> io::Result<()> {
     let Some(top) = group.first() else { return Ok(()) };
     heading(out, top)?;

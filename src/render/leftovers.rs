@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use super::process_facts::{self, Columns};
 use super::table::{self, Last};
 use super::{Style, gpu_names, owner, process, sanitize};
+use crate::model::NoteCode;
 use crate::report::{Leftover, Payload};
 
 /// Prints the table. `job` is how to call the job; `all_seen` whether nothing
@@ -84,8 +85,9 @@ fn field(text: &str) -> String {
     sanitize::text(text).replace(',', "\\x2c").replace(' ', "\\x20")
 }
 
-/// Prints the limits of the answer.
-pub fn notes(err: &mut dyn Write, payload: &Payload) -> io::Result<()> {
-    let mut notes = payload.notes.iter().flatten();
+/// Prints the limits of the answer; those of every answer stand in the manual, and are
+/// printed with `all`.
+pub fn notes(err: &mut dyn Write, all: bool, payload: &Payload) -> io::Result<()> {
+    let mut notes = payload.notes.iter().flatten().filter(|note| all || note.code != NoteCode::NotVisible);
     notes.try_for_each(|note| writeln!(err, "gpumap: note: {}", sanitize::text(&note.text)))
 }

@@ -53,7 +53,7 @@ mod watch_policy;
 mod wrap;
 
 pub use activity::{Told, write as activity, write_next as next_activity, write_totals as activity_totals};
-pub use audit::write as audit;
+pub use audit::{in_short as findings_in_short, write as audit};
 pub use cell::glyphs;
 pub use cgroup::write as cgroups;
 pub use diff::write as diff;
@@ -62,7 +62,7 @@ pub use explain::write as explain;
 pub use finding_pages::{list as finding_list, write as finding_pages};
 pub use fleet::write as fleet;
 pub use html::{fleet_page, page as html_page};
-pub use job::write as jobs;
+pub use job::{write as jobs, write_all as jobs_here};
 pub use journals::write as journals;
 pub use leftovers::{notes, porcelain, write as leftovers};
 pub use limits::write as limits;

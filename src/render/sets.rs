@@ -15,16 +15,23 @@ use crate::report::{Gpu, GpuSet, OwnerSets};
 const REASONS: usize = 6;
 /// The least that owners' names have.
 const LEAST: usize = 16;
-const HEADER: [&str; 9] =
-    ["OWNER", "SHARES", "ALLOCATED", "ALLOWED", "ASKS FOR", "HOLDS", "USES", "IDLE", "PROCS"];
+const HEADER: [&str; 10] =
+    ["OWNER", "USER", "SHARES", "ALLOCATED", "ALLOWED", "ASKS FOR", "HOLDS", "USES", "IDLE", "PROCS"];
+/// Place of the column that is there only if a process is.
+const USER: usize = 1;
 /// Place of the column that is there only if somebody shares.
-const SHARES: usize = 1;
+const SHARES: usize = 2;
+/// Place of the column of what was allocated.
+const ALLOCATED: usize = 3;
 /// Places of the columns that are there only if somebody counts calls.
-const USES: std::ops::Range<usize> = 6..8;
+const USES: std::ops::Range<usize> = 7..9;
+/// Characters of the users of one row.
+const USERS_WIDTH: usize = 16;
 
 /// Prints the rows with what explains their marks.
 pub(super) fn write(out: &mut dyn Write, style: Style, rows: &[&OwnerSets], gpus: &[Gpu]) -> io::Result<()> {
     let mut cells: Vec<Vec<String>> = rows.iter().map(|row| self::row(row, gpus)).collect();
+    leave_out_repeated(rows, &mut cells);
     let mut header = HEADER.to_vec();
     if rows.iter().all(|row| row.used.is_none()) {
         header.drain(USES);
@@ -33,6 +40,10 @@ pub(super) fn write(out: &mut dyn Write, style: Style, rows: &[&OwnerSets], gpus
     if rows.iter().all(|row| row.shares.is_empty()) {
         header.remove(SHARES);
         cells.iter_mut().for_each(|row| drop(row.remove(SHARES)));
+    }
+    if rows.iter().all(|row| row.users.is_empty()) {
+        header.remove(USER);
+        cells.iter_mut().for_each(|row| drop(row.remove(USER)));
     }
     let last = if style.all { Last::Runs } else { Last::Wraps };
     if !style.all {
@@ -46,6 +57,24 @@ pub(super) fn write(out: &mut dyn Write, style: Style, rows: &[&OwnerSets], gpus
     reasons(out, style, rows)
 }
 
+/// Leaves out, below a job's own row, the same user again, and that it is not known what
+/// was allocated to a part of it.
+fn leave_out_repeated(rows: &[&OwnerSets], cells: &mut [Vec<String>]) {
+    let mut top: Option<&OwnerSets> = None;
+    for (row, cells) in rows.iter().zip(cells) {
+        let Some(top) = top.filter(|_| row.depth > 0) else {
+            top = Some(*row);
+            continue;
+        };
+        if row.users == top.users {
+            cells[USER].clear();
+        }
+        if row.allocated.gpus.is_none() {
+            cells[ALLOCATED].clear();
+        }
+    }
+}
+
 /// The width that the sets leave for the owner's name if no GPU's name is broken.
 fn room_for_names(width: usize, header: &[&str], rows: &[Vec<String>]) -> usize {
     let columns = header.iter().enumerate().skip(1);
@@ -54,9 +83,12 @@ fn room_for_names(width: usize, header: &[&str], rows: &[Vec<String>]) -> usize 
 }
 
 fn row(row: &OwnerSets, gpus: &[Gpu]) -> Vec<String> {
-    let shares: Vec<_> = row.shares.iter().map(|share| sanitize::short(&share.to_string(), 8, "…")).collect();
+    let shares: Vec<_> =
+        row.shares.iter().map(|share| sanitize::short(&share.to_string(), 12, "…")).collect();
     let shares = if shares.is_empty() { "-".to_owned() } else { shares.join(" ") };
-    let mut cells = vec![owner::label(&row.owner, row.depth), shares];
+    let users = if row.users.is_empty() { "-".to_owned() } else { row.users.join(" ") };
+    let users = sanitize::short(&users, USERS_WIDTH, "…");
+    let mut cells = vec![owner::label(&row.owner, row.depth), users, shares];
     let sets = [&row.allocated, &row.allowed, &row.visible].map(|set| cell(set, &[], gpus));
     cells.extend(sets);
     cells.push(cell(&row.held, &row.held_denied, gpus));
@@ -104,7 +136,11 @@ fn is_claimed(set: &GpuSet) -> bool {
 fn legend(out: &mut dyn Write, rows: &[&OwnerSets]) -> io::Result<()> {
     let sets = || rows.iter().flat_map(|row| all(row)).map(|(_, set)| set);
     let is_fake = |row: &&OwnerSets| row.owner.job_id_source == Some(JobIdSource::Environment);
-    if sets().any(|set| set.gpus.is_none() || !set.unknown.is_empty()) {
+    let is_left_out = |row: &OwnerSets, set: &GpuSet| {
+        row.depth > 0 && std::ptr::eq(set, &row.allocated) && set.gpus.is_none()
+    };
+    let shown = || rows.iter().flat_map(|row| all(row).filter(|(_, set)| !is_left_out(row, set)));
+    if shown().any(|(_, set)| set.gpus.is_none() || !set.unknown.is_empty()) {
         writeln!(out, "  ? not known")?;
     }
     if sets().any(|set| is_claimed(set) && set.gpus.is_some()) || rows.iter().any(is_fake) {

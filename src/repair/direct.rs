@@ -163,16 +163,8 @@ fn refuse_owner(program: &ProgramInForce, owner: Option<&Owner>) -> Result<(), S
         Some(Writer::Libvirt | Writer::Lxc | Writer::Htcondor | Writer::Crane | Writer::Oar)
     ) || owners::has_schedulers_name(program);
     let kinds = std::iter::successors(owner, |owner| owner.outer.as_deref()).map(|owner| &owner.kind);
-    let by_owner = |kind: &OwnerKind| {
-        matches!(
-            kind,
-            OwnerKind::Libvirt
-                | OwnerKind::Lxc
-                | OwnerKind::Htcondor
-                | OwnerKind::Crane
-                | OwnerKind::Parastation
-        )
-    };
+    let by_owner =
+        |kind: &OwnerKind| matches!(kind, OwnerKind::Libvirt | OwnerKind::Lxc) || kind.has_recorded_limits();
     if by_writer || kinds.into_iter().any(by_owner) {
         return Err(owners::advice(program, owner));
     }

@@ -22,10 +22,8 @@ pub(super) fn advice(program: &ProgramInForce, owner: Option<&Owner>) -> String 
         _ if slurm::is_slurms(program) => format!(
             "program {id} at {at} is Slurm's, which gives a step its devices when it starts: correct gres.conf or the allocation, and start a new step"
         ),
-        (_, Some(OwnerKind::Htcondor | OwnerKind::Crane | OwnerKind::Parastation))
-        | (Some(Writer::Htcondor | Writer::Crane | Writer::Oar), _) => format!(
-            "program {id} at {at} is a limit of a scheduler that writes such programs by its own records: change the scheduler's configuration"
-        ),
+        (Some(Writer::Htcondor | Writer::Crane | Writer::Oar), _) => recorded(program),
+        (_, Some(kind)) if kind.has_recorded_limits() => recorded(program),
         _ if has_schedulers_name(program) => format!(
             "program {id} at {at} has the name of a limit of a scheduler that writes such programs by its own records: change the scheduler's configuration"
         ),
@@ -48,6 +46,13 @@ pub(super) fn advice(program: &ProgramInForce, owner: Option<&Owner>) -> String 
             "program {id} at {at} is the limit that the container was started with, and no command of its runtime changes it: make the container again with the device (CDI, --device)"
         ),
     }
+}
+
+fn recorded(program: &ProgramInForce) -> String {
+    format!(
+        "program {} at {} is a limit of a scheduler that writes such programs by its own records: change the scheduler's configuration",
+        program.place.id, program.place.attached_at
+    )
 }
 
 /// Whether the program is called as CraneSched's and OAR's are, whatever its shape.

@@ -67,5 +67,5 @@ pub use program::{Line, Place, Program};
 pub use proof::{Check, ProgramProof, Proof, Step};
 pub use repair::{Denier, Intention, Repair, RepairStep};
 pub use replacement::{Applied, RepairJournal, Replacement};
-pub use sets::{GpuSet, OwnerSets};
+pub use sets::{GpuSet, OwnerSets, USERS_NAMED};
 pub use vgpu::{LimitVerdict, MappedRegion, Region, RegionDevice, RegionProcess, Vgpu, VgpuDevice, VgpuFile};

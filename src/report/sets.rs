@@ -19,6 +19,10 @@ pub struct OwnerSets {
     /// Hex of the path's bytes if they are not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup_hex: Option<String>,
+    /// The users of its processes, sorted, by name where the node has one, else by uid; at
+    /// most [`USERS_NAMED`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub users: Vec<String>,
     /// Its processes, without those of the scheduler itself.
     pub processes: usize,
     /// Those that cannot be seen from where gpumap runs, so that what they ask for and
@@ -50,6 +54,9 @@ pub struct OwnerSets {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<SharingMode>,
 }
+
+/// Users that a row names: a container may have thousands.
+pub const USERS_NAMED: usize = 16;
 
 /// A set of GPUs by key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

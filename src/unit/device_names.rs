@@ -7,6 +7,9 @@ use super::settings::Allow;
 use crate::model::DeviceType;
 use crate::observation::{Answer, DeviceNumber, GpuFacts, Unit};
 
+/// Type, major and minor number, where `None` is each.
+type NamedDevice = (DeviceType, Option<u32>, Option<u32>);
+
 /// The devices that the names in settings mean on this node.
 pub(super) struct DeviceNames<'a> {
     pub(super) unit: &'a Unit,
@@ -17,19 +20,24 @@ impl DeviceNames<'_> {
     /// Adds the rules of one `DeviceAllow=`.
     pub(super) fn add(&self, allow: &Allow, filter: &mut Filter) {
         let access = allow.access;
+        let Some(found) = self.devices(allow) else { return filter.unresolved.push(allow.clone()) };
+        let rules = found.into_iter().map(|(kind, major, minor)| FilterRule { kind, major, minor, access });
+        filter.rules.extend(rules);
+    }
+
+    /// The devices of one `DeviceAllow=`; nothing if it names none of this node, `None` if
+    /// that is not known.
+    pub(super) fn devices(&self, allow: &Allow) -> Option<Vec<NamedDevice>> {
         let group =
             |kind, name| Some(self.group(kind, name)?.into_iter().map(|major| (kind, major, None)).collect());
-        let found: Option<Vec<_>> = if let Some(name) = allow.device.strip_prefix("char-") {
+        if let Some(name) = allow.device.strip_prefix("char-") {
             group(DeviceType::Char, name)
         } else if let Some(name) = allow.device.strip_prefix("block-") {
             group(DeviceType::Block, name)
         } else {
             let number = |number: DeviceNumber| (number.kind, Some(number.major), Some(number.minor));
             self.path(&allow.device).map(|found| found.into_iter().map(number).collect())
-        };
-        let Some(found) = found else { return filter.unresolved.push(allow.clone()) };
-        let rules = found.into_iter().map(|(kind, major, minor)| FilterRule { kind, major, minor, access });
-        filter.rules.extend(rules);
+        }
     }
 
     /// The majors of a group; `[None]` for all, `None` if not known.

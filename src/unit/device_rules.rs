@@ -45,6 +45,15 @@ pub fn device_rules(unit: &Unit, gpu_facts: &GpuFacts) -> DeviceRules {
     DeviceRules::Filter(filter)
 }
 
+/// The names in `DeviceAllow=` of a unit that stand for no device of this node.
+pub fn names_of_nothing(unit: &Unit, gpu_facts: &GpuFacts) -> Vec<String> {
+    let names = DeviceNames { unit, gpu_facts };
+    let allowed = Settings::of(unit).allow;
+    let of_nothing =
+        allowed.into_iter().filter(|allow| names.devices(allow).is_some_and(|found| found.is_empty()));
+    of_nothing.map(|allow| allow.device).collect()
+}
+
 /// Adds what `closed` always allows.
 fn add_static(filter: &mut Filter) {
     let rule = |(major, minor)| FilterRule::char(Some(major), Some(minor), 7);

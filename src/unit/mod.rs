@@ -14,7 +14,7 @@ mod unit_names;
 #[cfg(test)]
 mod tests;
 
-pub use device_rules::{DeviceRules, device_rules};
+pub use device_rules::{DeviceRules, device_rules, names_of_nothing};
 pub use filter::{Filter, FilterRule};
 pub use lines::{Setting, device_lines, settings};
 pub use settings::{Allow, Policy, Settings};

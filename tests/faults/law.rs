@@ -46,7 +46,10 @@ pub fn judge(normal: &Normal, line: &Line, run: &Run, failed: &Failed, error: Er
     }
     // An interrupted call is made again, and nobody sees it.
     if error == Errno::EINTR && line.kind != Kind::Doctor && (code == 2 || code == 3) {
-        return breach("does not call again", [said()]);
+        return breach(
+            "does not call again",
+            std::iter::once(said()).chain(run.answer.errors.iter().cloned()),
+        );
     }
     if code == 2 {
         let is_told = !run.complaint.trim().is_empty() || !run.answer.errors.is_empty();

@@ -31,7 +31,7 @@ const NORMAL_RUNS: usize = 4;
 fn every_call_fails_once() {
     let Some(host) = host::shared() else { return };
     let mount: &Path = &host;
-    let (wanted, seed) = (sweep::wanted(20_000), sweep::seed());
+    let (wanted, seed) = (sweep::wanted(10_000), sweep::seed());
     let room = sweep::room("one-shot");
     let library = engine::build(&room);
     let began = Instant::now();
@@ -44,6 +44,7 @@ fn every_call_fails_once() {
         let work = work.get_or_init(|| plan(&mut stage, &lines, wanted, seed));
         while let Some(&(line, number, error)) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
             let run = stage.run(&lines[line], number, error);
+            let run = in_time(run, || stage.run(&lines[line], number, error));
             tally.lock().unwrap().add(&lines[line], &normals[line], number, error, run);
         }
     });
@@ -59,6 +60,18 @@ fn every_call_fails_once() {
         std::fs::write(path, head + &text).unwrap();
     }
     assert!(tally.found.is_empty(), "{} breaches, seed {seed}:\n{text}", tally.found.len());
+}
+
+/// The run, or another one where gpumap ran out of time: a busy machine does that too, and
+/// not each time.
+fn in_time(mut run: Run, mut again: impl FnMut() -> Run) -> Run {
+    for _ in 0..3 {
+        if !run.answer.errors.iter().any(|error| error.contains("too long")) {
+            break;
+        }
+        run = again();
+    }
+    run
 }
 
 /// The commands, or the one of `GPUMAP_FAULT_COMMAND`.

@@ -20,6 +20,7 @@ mod command_line;
 mod compiler;
 mod export;
 mod findings;
+mod first_words;
 mod fleet;
 mod gpu_inventory;
 mod html_pages;

@@ -10,8 +10,7 @@ use crate::audit::kind::{Family, Kind};
 use crate::audit::tenants::{about_gpus, count, gpus_with, views};
 use crate::audit::wording;
 use crate::gpu::SharedNode;
-use crate::model::Severity;
-use crate::model::{Request, Vendor, Verdict};
+use crate::model::{OwnerKind, Request, Severity, Vendor, Verdict};
 use crate::report::Finding;
 
 const START: Kind = Kind {
@@ -19,23 +18,23 @@ const START: Kind = Kind {
     severity: Severity::Warning,
     title: "a GPU is allowed, but a node that it takes is denied",
     page: "\
-A tenant may open a GPU, but not a node that all GPUs of the vendor share and that every program needs: nvidiactl and \
+A job, container or systemd unit may open a GPU, but not a node that all GPUs of the vendor share and that every program needs: nvidiactl and \
 nvidia-uvm for CUDA, kfd for ROCm. cuInit fails, or finds no device.
 
-Causes: an allow-list that names /dev/nvidiaN alone; nvidia-uvm was loaded only after the list was written; \
+Causes: an allow-list (DeviceAllow= of a unit) that names /dev/nvidiaN alone; nvidia-uvm was loaded only after the list was written; \
 a second program, such as systemd's after a daemon-reload, that does not know the node.
 
 Excuses: another cgroup of the tenant in which the same vendor's GPUs can be used, or a finding stale-major, \
 which names the cause. A container that renders and does not compute (NVIDIA_DRIVER_CAPABILITIES without compute) \
 needs no nvidia-uvm: accept the finding in the configuration.
 
-What to do: add the nodes to the specification (CDI lists them), and start the tenant again.",
+What to do: add the nodes to the specification (CDI lists them) or to DeviceAllow= of the unit, and start it again.",
 };
 
 pub(super) const FAMILY: Family = Family { kinds: &[START], find };
 
 fn find(facts: &mut Facts<'_>) -> Vec<Finding> {
-    let tenants = facts.tenants.clone();
+    let tenants = [facts.tenants.clone(), facts.units_with_rules()].concat();
     let vendors = [Vendor::Nvidia, Vendor::Amd];
     tenants
         .iter()
@@ -109,6 +108,11 @@ fn report(
             .evidence
             .push("a process has a shared node open from before: it goes on, new ones fail".to_owned());
     }
-    found.advice = format!("allow {roles} too (CDI lists all nodes that a GPU takes), and start it again");
+    let where_to = if tenant.sets.owner.kind == OwnerKind::Unit {
+        "with DeviceAllow= in the unit's file"
+    } else {
+        "(CDI lists all nodes that a GPU takes)"
+    };
+    found.advice = format!("allow {roles} too {where_to}, and start it again");
     found
 }

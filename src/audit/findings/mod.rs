@@ -18,6 +18,7 @@ mod holders;
 mod mig_capability;
 mod repair_orphan;
 mod retval_undone;
+mod shared_channel;
 mod side_devices;
 mod stale_numbers;
 mod unconstrained;
@@ -44,6 +45,7 @@ pub(super) const FAMILIES: &[Family] = &[
     holders::FAMILY,
     environment::FAMILY,
     side_devices::FAMILY,
+    shared_channel::FAMILY,
     mig_capability::FAMILY,
     cannot_start::FAMILY,
     stale_numbers::FAMILY,

@@ -77,7 +77,6 @@ pub(super) const FAMILY: Family = Family { kinds: &[RENDER, CONFIG, IMEX], find 
 const DRM: u32 = 226;
 const MODESET: &str = "/sys/module/nvidia_drm/parameters/modeset";
 const MIG_CONFIG: &str = "/proc/driver/nvidia/capabilities/mig/config";
-const CHANNELS: &str = "/dev/nvidia-caps-imex-channels/channel";
 
 fn find(facts: &mut Facts<'_>) -> Vec<Finding> {
     let tenants = facts.tenants.clone();
@@ -143,8 +142,10 @@ fn imex(facts: &mut Facts<'_>, tenant: &Tenant, place: usize) -> Option<Finding>
         return None;
     }
     let nodes = facts.inspection.observation().gpu_facts.nodes.iter();
-    let channels: Vec<(u32, u32)> =
-        nodes.filter(|node| node.path.starts_with(CHANNELS)).map(|node| (node.major, node.minor)).collect();
+    let channels: Vec<(u32, u32)> = nodes
+        .filter(|node| node.path.starts_with(gpu::IMEX_CHANNELS))
+        .map(|node| (node.major, node.minor))
+        .collect();
     let open: Vec<(u32, u32)> =
         channels.into_iter().filter(|number| opens(facts, place, *number, Request::ReadWrite)).collect();
     let summary =

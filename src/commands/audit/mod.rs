@@ -9,7 +9,7 @@ use crate::analyse::CallerAllocation;
 use crate::audit::{self, AuditScope, Config};
 use crate::cli::{AuditArgs, Exit};
 use crate::commands::files::{self, activity_state, saved};
-use crate::commands::invocation::{Failure, Invocation, envelope};
+use crate::commands::invocation::{Failure, Invocation, cgroup_paths, envelope};
 use crate::commands::page::{self, Examined};
 use crate::commands::subject::{allocation, job_name};
 use crate::model::ProblemCode;
@@ -146,7 +146,7 @@ fn find(invocation: &Invocation<'_>, observation: &Observation, path: &Path) -> 
     if invocation.global.from.is_some() {
         return saved::find(observation, path);
     }
-    let path = observe::path_cgroup(&invocation.options(), path)?;
+    let path = observe::path_cgroup(&invocation.options(), &cgroup_paths::live(invocation, path)?)?;
     let found = saved::find(observation, &path);
     found.map_err(|_| Failure::new(ProblemCode::NoCgroup, path.to_string_lossy(), "no such cgroup", ""))
 }

@@ -12,7 +12,7 @@ use crate::commands::invocation::{Failure, Invocation};
 use crate::commands::subject;
 use crate::commands::subject::devices::Devices;
 use crate::gpu::NameError;
-use crate::model::{Device, ProblemCode, Request, Verdicts};
+use crate::model::{Device, ProblemCode, Request, Span, Verdicts};
 use crate::observation::Observation;
 
 /// The source of verdicts.
@@ -61,7 +61,7 @@ impl Oracle {
     /// Why a name belongs to no device; `None` if it belongs to one.
     pub(super) fn refuses(&self, asked: &DeviceArgument<'_>) -> Option<NameError> {
         let DeviceArgument::Name(name) = asked else { return None };
-        self.devices().named(name).err()
+        self.devices().all_named(name).err()
     }
 
     fn devices(&self) -> &Devices {
@@ -80,41 +80,51 @@ impl Oracle {
 
     /// The verdict alone; does not allocate for a device given by number.
     pub(super) fn verdict(&mut self, asked: &DeviceArgument<'_>) -> Verdicts {
-        let question = match (&*self, asked) {
-            (Self::Kernel { devices }, _) => return kernel(asked, devices).0,
-            (_, DeviceArgument::Numbers(pattern)) => question(*pattern),
-            _ => match self.device(asked) {
-                Ok(device) => of_device(device),
-                Err(_) => return UNKNOWN,
-            },
-        };
-        match self {
-            Self::Policy { checker, .. } => checker.verdict(&question),
-            Self::Kernel { .. } => UNKNOWN,
+        match (&mut *self, asked) {
+            (Self::Kernel { devices }, _) => kernel(asked, devices).0,
+            (Self::Policy { checker, .. }, DeviceArgument::Numbers(pattern)) => {
+                checker.verdict(&question(*pattern))
+            }
+            _ => self.answer(asked, "").0,
         }
     }
 
     /// The verdict with its reason.
     pub(super) fn answer(&mut self, asked: &DeviceArgument<'_>, text: &str) -> Reply {
-        let question = match (&*self, asked) {
+        let questions = match (&*self, asked) {
             (Self::Kernel { devices }, _) => return kernel(asked, devices),
-            (_, DeviceArgument::Numbers(pattern)) => question(*pattern),
-            _ => match self.device(asked) {
-                Ok(device) => of_device(device),
+            (_, DeviceArgument::Numbers(pattern)) => vec![question(*pattern)],
+            _ => match self.named(asked) {
+                Ok(devices) => devices.into_iter().map(of_device).collect(),
                 Err(why) => return (UNKNOWN, Some(why)),
             },
         };
         let Self::Policy { checker, .. } = self else { return (UNKNOWN, None) };
-        (checker.verdict(&question), checker.check(&question, text).why)
+        let mut replies = questions.iter().map(|question| {
+            let check = checker.check(question, text);
+            (check.verdict, check.why)
+        });
+        let Some(first) = replies.next() else { return (UNKNOWN, None) };
+        replies.fold(first, together)
     }
 
-    /// The one device that is asked about by path or name.
-    fn device(&self, asked: &DeviceArgument<'_>) -> Result<Device, String> {
+    /// The devices that are asked about by path or name.
+    fn named(&self, asked: &DeviceArgument<'_>) -> Result<Vec<Device>, String> {
         match asked {
-            DeviceArgument::Node(path) => self.devices().node(path),
-            DeviceArgument::Name(name) => self.devices().named(name).map_err(|why| why.to_string()),
+            DeviceArgument::Node(path) => Ok(vec![self.devices().node(path)?]),
+            DeviceArgument::Name(name) => self.devices().all_named(name).map_err(|why| why.to_string()),
             DeviceArgument::Numbers(_) => Err("it is given by number".to_owned()),
         }
+    }
+}
+
+/// One answer about two devices.
+fn together(one: Reply, other: Reply) -> Reply {
+    match (one.0, other.0) {
+        (same, again) if same == again => (same, one.1.or(other.1)),
+        (UNKNOWN, _) => one,
+        (_, UNKNOWN) => other,
+        _ => (Verdicts::Mixed, Some("differs by device".to_owned())),
     }
 }
 
@@ -125,7 +135,8 @@ fn question(pattern: Pattern) -> Question {
 
 fn of_device(device: Device) -> Question {
     let Device { kind, major, minor } = device;
-    Question { kind: Some(kind), major: Some(major), minor: Some(minor), requests: Request::ReadWrite.into() }
+    let (major, minor) = (Span::one(major), Span::one(minor));
+    Question { kind: Some(kind), major, minor, requests: Request::ReadWrite.into() }
 }
 
 fn kernel(asked: &DeviceArgument<'_>, devices: &Devices) -> Reply {
@@ -137,19 +148,13 @@ fn kernel(asked: &DeviceArgument<'_>, devices: &Devices) -> Reply {
             Err(why) => return unknown(&why.to_string()),
         },
         DeviceArgument::Node(path) => (devices.local_path(path), Request::ReadWrite.into()),
-        DeviceArgument::Numbers(Pattern {
-            kind: Some(kind),
-            major: Some(major),
-            minor: Some(minor),
-            requests,
-        }) => {
-            let device = Device { kind: *kind, major: *major, minor: *minor };
-            match devices.node_for(device) {
-                Some(path) => (path, *requests),
-                None => return unknown(&no_node(devices)),
+        DeviceArgument::Numbers(pattern) => {
+            match question(*pattern).device().map(|one| devices.node_for(one)) {
+                Some(Some(path)) => (path, pattern.requests),
+                Some(None) => return unknown(&no_node(devices)),
+                None => return unknown("access(2) asks about one device at a time"),
             }
         }
-        DeviceArgument::Numbers(_) => return unknown("access(2) asks about one device at a time"),
     };
     if path.metadata().is_ok_and(|metadata| !is_device(&metadata)) {
         return unknown("it is not a device node");

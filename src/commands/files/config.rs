@@ -1,8 +1,6 @@
 //! The configuration of this node, `gpumap.toml`: the exceptions that it is meant to
 //! have.
 
-use std::fs;
-use std::io;
 use std::path::Path;
 
 use super::{name, read};
@@ -10,6 +8,8 @@ use crate::audit::Config;
 use crate::commands::invocation::{Failure, Invocation};
 use crate::model::ProblemCode;
 use crate::report::AuditConfig;
+use crate::sys::absence::OrAbsent as _;
+use crate::sys::retry::again;
 
 /// The path of the configuration unless the caller names another.
 const USUAL: &str = "/etc/gpumap.toml";
@@ -38,11 +38,8 @@ pub(crate) fn config(
 
 /// Whether there is such a file; one that cannot be looked at is no "no".
 fn is_there(path: &Path) -> Result<bool, Failure> {
-    match fs::symlink_metadata(path) {
-        Ok(_) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(Failure::file(path, &error)),
-    }
+    let found = again(|| path.symlink_metadata()).or_absent();
+    found.map(|found| found.is_some()).map_err(|error| Failure::file(path, &error))
 }
 
 fn load(invocation: &mut Invocation<'_>, path: &Path) -> Result<AuditConfig, Failure> {

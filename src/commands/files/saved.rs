@@ -9,10 +9,10 @@ use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer as _};
 
 use super::packed::TOO_MANY_PARTS;
-use crate::commands::invocation::{Failure, Invocation};
+use crate::cli::typed;
+use crate::commands::invocation::{Failure, Invocation, cgroup_paths};
 use crate::model::ProblemCode;
 use crate::observation::{Observation, SCHEMA, Scope, Text, Weight};
-use crate::observe::{self, CgroupTarget};
 use crate::report::{self, AuditOptions, Document};
 
 /// The observation that `--from` names.
@@ -136,9 +136,8 @@ pub(crate) fn observe(
     recursive: bool,
 ) -> Result<Observation, Failure> {
     let Some(mut observation) = from_option(invocation)? else {
-        let targets: Vec<CgroupTarget> =
-            paths.iter().map(|path| CgroupTarget { path: path.clone(), recursive }).collect();
-        return Ok(observe::cgroups(&invocation.options(), &targets)?);
+        let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
+        return cgroup_paths::observe(invocation, &paths, recursive);
     };
     if !paths.is_empty() {
         let scope = paths.iter().map(|path| Ok(Scope { path: find(&observation, path)?, recursive }));
@@ -149,11 +148,15 @@ pub(crate) fn observe(
 
 /// The cgroup that a path means in an observation.
 pub(crate) fn find(observation: &Observation, path: &Path) -> Result<Text, Failure> {
+    if let Some(pid) = typed::process_of(path) {
+        return cgroup_of_pid(observation, pid);
+    }
     let text = relative(path, &observation.host.cgroup_root);
     if observation.cgroups.iter().any(|cgroup| cgroup.path == text) {
         return Ok(text);
     }
-    let needs = "gpumap --from FILE cgroup -r / lists what it holds";
+    let near = cgroup_paths::in_saved(observation, path);
+    let needs = if near.is_empty() { "gpumap --from FILE cgroup -r / lists what it holds" } else { &near };
     Err(Failure::new(ProblemCode::NoCgroup, text.lossy(), "no such cgroup in the saved observation", needs))
 }
 
@@ -176,7 +179,7 @@ pub(crate) fn only_cgroup(observation: &Observation, name: &str) -> Result<Text,
         [Scope { path, recursive: false }] => Ok(path.clone()),
         _ => {
             let count = observation.cgroups.len();
-            let needs = "name a cgroup: --cgroup /PATH, in a diff FILE:/PATH";
+            let needs = "name whose: --job ID, --pid PID or --cgroup /PATH; in a diff FILE:/PATH";
             Err(Failure::new(ProblemCode::WhichCgroup, name, format!("holds {count} cgroups"), needs))
         }
     }

@@ -1,6 +1,8 @@
 //! One run of one subcommand: the global options, the standard streams, and how
 //! an answer or a failure is printed.
 
+mod advice;
+pub(crate) mod cgroup_paths;
 pub(crate) mod envelope;
 mod failure;
 pub(crate) mod input;

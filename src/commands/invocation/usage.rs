@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::io;
 use std::io::Write as _;
 
+use super::advice;
 use crate::cli::{self, Exit};
 use crate::commands::invocation::envelope;
 use crate::model::ProblemCode;
@@ -13,7 +14,9 @@ use crate::render::sanitize;
 
 /// Prints clap's message: help and version on standard output, a usage error on
 /// standard error, and with --json an envelope too.
-pub fn refuse(error: &clap::Error) -> Exit {
+pub fn refuse(mut error: clap::Error) -> Exit {
+    advice::add(&mut error);
+    let error = &error;
     // `env::args()` would panic at arguments that are not UTF-8.
     let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     let words: Vec<String> = words.take_while(|word| word != "--").collect();

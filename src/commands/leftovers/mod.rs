@@ -31,7 +31,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &LeftoversArgs) -> Resu
         kill::refuse(invocation)?;
     }
     allocation::request(invocation, &args.allocation.slurm)?;
-    let job = job_name::one(invocation, args.job.as_deref(), args.allocation.slurm.from_env)?;
+    let job = job_name::one(invocation, args.job(), args.allocation.slurm.from_env)?;
     let granted = allocation::granted(&args.allocation);
     let options = invocation.options();
     let mut look = || -> Result<Looked, Failure> {
@@ -99,7 +99,7 @@ fn answer(
         return invocation.answer(observation, payload, render::porcelain);
     }
     if !invocation.global.json {
-        let _nobody_reads = render::notes(invocation.err, &payload);
+        let _nobody_reads = render::notes(invocation.err, invocation.style.all, &payload);
     }
     let all_seen = observation.errors.is_empty();
     invocation.answer(observation, payload, |out, style, payload| {

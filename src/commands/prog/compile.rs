@@ -24,7 +24,7 @@ pub(super) fn run(
     let (program, notes) = compiled(&text, &files::name(rules), &invocation.decoding)?;
     if !invocation.global.json {
         let _nobody_reads =
-            render::notes(invocation.err, &Payload { notes: notes.clone(), ..Payload::default() });
+            render::notes(invocation.err, true, &Payload { notes: notes.clone(), ..Payload::default() });
     }
     let bytes = program.xlated.known().map(|xlated| xlated.0.as_slice()).unwrap_or_default();
     match output {

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::commands::invocation::{Failure, Invocation};
+use crate::commands::invocation::{Failure, Invocation, cgroup_paths};
 use crate::commands::subject::job_cgroups::JobPart;
 use crate::commands::subject::{job_cgroups, job_name};
 use crate::observation::Observation;
@@ -24,9 +24,8 @@ pub(in crate::commands) fn of(
         observe::processes(&options, pids)?;
     }
     if !cgroups.is_empty() {
-        let target = |path: &PathBuf| CgroupTarget { path: path.clone(), recursive: false };
-        let targets: Vec<CgroupTarget> = cgroups.iter().map(target).collect();
-        add(&mut scope, &observe::cgroups(&options, &targets)?);
+        let paths: Vec<&Path> = cgroups.iter().map(PathBuf::as_path).collect();
+        add(&mut scope, &cgroup_paths::observe(invocation, &paths, false)?);
     }
     for asked in job_name::all(jobs, false)? {
         let job = job_name::live(invocation, &asked.job)?;

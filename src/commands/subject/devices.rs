@@ -16,6 +16,10 @@ use crate::model::{Device, DeviceType};
 use crate::observation::{GpuFacts, Observation};
 use crate::observe;
 use crate::report::Gpu;
+use crate::sys::retry::again;
+
+/// Names of one range.
+const MOST_NAMES: u32 = 256;
 
 /// Looks up devices that are named by a path or a name.
 pub(crate) struct Devices {
@@ -69,11 +73,30 @@ impl Devices {
         self.options.gpu_root.join("dev")
     }
 
+    /// The devices of this name: one, or those of a range such as `nvidia1-3`, as tables
+    /// write GPUs.
+    pub(crate) fn all_named(&self, name: &str) -> Result<Vec<Device>, NameError> {
+        match (self.named(name), range(name)) {
+            (Ok(device), _) => Ok(vec![device]),
+            (Err(_), Some(names)) => names.map(|one| self.named(&one)).collect(),
+            (Err(why), None) => Err(why),
+        }
+    }
+
     /// The device of this name.
     pub(crate) fn named(&self, name: &str) -> Result<Device, NameError> {
         let gpus = self.gpus.get_or_init(|| gpu::inventory(self.facts()));
         gpu::named(self.facts(), gpus, name).map(|(kind, major, minor)| Device { kind, major, minor })
     }
+}
+
+/// The names of a range: `nvidia1-3` is `nvidia1`, `nvidia2` and `nvidia3`.
+fn range(name: &str) -> Option<impl Iterator<Item = String>> {
+    let (first, last) = name.rsplit_once('-')?;
+    let word = first.trim_end_matches(|digit: char| digit.is_ascii_digit());
+    let (first, last): (u32, u32) = (first.get(word.len()..)?.parse().ok()?, last.parse().ok()?);
+    let is_range = !word.is_empty() && first <= last && last - first < MOST_NAMES;
+    is_range.then(|| (first..=last).map(move |number| format!("{word}{number}")))
 }
 
 /// A node for a device in a directory or below it.
@@ -90,7 +113,7 @@ fn below(root: &Path, path: &Path) -> PathBuf {
 }
 
 fn on_node(root: &Path, path: &Path) -> Result<Device, String> {
-    let metadata = below(root, path).metadata().map_err(|error| match error.kind() {
+    let metadata = again(|| below(root, path).metadata()).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound if root == Path::new("/") => "there is no such node".to_owned(),
         std::io::ErrorKind::NotFound => format!("there is no such node under {}", root.display()),
         _ => format!("the node cannot be looked at: {error}"),

@@ -1,10 +1,15 @@
 //! Finds the cgroups of a job or step in an observation.
 
+use std::collections::BTreeSet;
+
 use super::job_name;
 use crate::commands::invocation::Failure;
 use crate::model::{CgroupPath, ProblemCode};
 use crate::observation::{Observation, Scope, Text};
 use crate::owner::{AskedStep, Directory, JobName};
+
+/// Steps that a message names.
+const STEPS_NAMED: usize = 16;
 
 /// A job with the step that is meant, if one is.
 pub(crate) struct JobPart {
@@ -78,12 +83,24 @@ fn tops<'a>(
     }
     if tops.is_empty() {
         let needs = match part.step {
-            Some(_) => "gpumap job shows which steps a job has",
-            None => "gpumap node shows which jobs there are",
+            Some(_) => here(observation, directory, &part.job),
+            None => "gpumap job shows which jobs there are".to_owned(),
         };
-        return Err(Failure::new(ProblemCode::NoJob, text(part), "has no cgroup here", needs));
+        return Err(Failure::new(ProblemCode::NoJob, text(part), "has no cgroup here", &needs));
     }
     Ok(tops)
+}
+
+/// The steps that a job has here, in words.
+fn here(observation: &Observation, directory: &Directory, job: &JobName) -> String {
+    let owners = observation.cgroups.iter().filter_map(|cgroup| directory.of(&cgroup.path));
+    let steps: BTreeSet<&str> =
+        owners.filter(|owner| job.is(owner)).filter_map(|owner| owner.step.as_deref()).collect();
+    let steps: Vec<&str> = steps.into_iter().take(STEPS_NAMED).collect();
+    match steps.is_empty() {
+        true => format!("{} has no step here", job_name::text(job)),
+        false => format!("{} has these steps here: {}", job_name::text(job), steps.join(", ")),
+    }
 }
 
 fn is_inside(path: &Text, top: &Text) -> bool {

@@ -12,7 +12,7 @@ use std::path::Path;
 use crate::analyse::Subject;
 use crate::cli::{PolicyTarget, TargetArgs};
 use crate::commands::files::saved;
-use crate::commands::invocation::{Failure, Invocation};
+use crate::commands::invocation::{Failure, Invocation, cgroup_paths};
 use crate::observation::{Observation, Text};
 use crate::observe;
 use job_cgroups::JobPart;
@@ -40,8 +40,7 @@ pub(crate) fn resolve(invocation: &mut Invocation<'_>, args: &TargetArgs) -> Res
 
 /// A cgroup of the live node.
 pub(crate) fn cgroup(invocation: &Invocation<'_>, path: &Path) -> Result<Resolved, Failure> {
-    let target = observe::CgroupTarget { path: path.to_owned(), recursive: false };
-    let observation = observe::cgroups(&invocation.options(), &[target])?;
+    let observation = cgroup_paths::observe(invocation, &[path], false)?;
     let path = saved::only_cgroup(&observation, "the observation")?;
     Ok(Resolved { observation, subject: Subject::Cgroup(path) })
 }

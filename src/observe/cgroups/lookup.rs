@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
+use walkdir::WalkDir;
 
 use super::hierarchy::Hierarchy;
 use super::thread_cgroups::ruled_otherwise;
@@ -21,6 +22,9 @@ use crate::sys::absence::OrAbsent as _;
 use crate::sys::dir::Dir;
 use crate::sys::file_handle;
 use crate::sys::retry::again;
+
+/// Files and directories that are looked at for a name: those of some 10,000 cgroups.
+const NAMES_LOOKED_AT: usize = 500_000;
 
 /// The text that the kernel appends to the path of a removed cgroup.
 pub(in crate::observe) const DELETED: &[u8] = b" (deleted)";
@@ -129,6 +133,20 @@ fn unread(why: NotRead, pid: u32, proc: &Path) -> ObserveError {
 /// As [`LocatedProcess::new`] and [`LocatedProcess::cgroup`].
 pub fn pid_cgroup(options: &Options, pid: u32) -> Result<PathBuf, ObserveError> {
     LocatedProcess::new(options, pid)?.cgroup(options)
+}
+
+/// Cgroups with this name anywhere in the hierarchy, for a message that proposes them: not
+/// more than `most`, from the first entries that are found in time.
+pub fn cgroups_named(options: &Options, name: &OsStr, most: usize) -> Vec<PathBuf> {
+    // Where there is no hierarchy there is nothing to propose, and another message says so.
+    let Ok(hierarchy) = Hierarchy::find(options) else { return Vec::new() };
+    let root = &hierarchy.mount.point;
+    let in_time = || options.deadline.is_none_or(|deadline| std::time::Instant::now() < deadline);
+    let entries = WalkDir::new(root).into_iter().take(NAMES_LOOKED_AT).take_while(|_| in_time());
+    // What cannot be listed is not proposed.
+    let named = entries.flatten().filter(|entry| entry.file_type().is_dir() && entry.file_name() == name);
+    let paths = named.filter_map(|entry| Some(Path::new("/").join(entry.path().strip_prefix(root).ok()?)));
+    paths.take(most).collect()
 }
 
 /// The cgroup of a process that was seen before. If its pid belongs to another

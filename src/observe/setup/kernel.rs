@@ -69,7 +69,7 @@ pub(super) fn btf() -> Answer<u64> {
 /// The size of a file that begins with `BTF_MAGIC` (`linux/btf.h`); `None` for another.
 fn described(path: &Path) -> std::io::Result<Option<u64>> {
     let mut file = again(|| File::open(path))?;
-    let (mut magic, size) = ([0; 2], file.metadata()?.len());
+    let (mut magic, size) = ([0; 2], again(|| file.metadata())?.len());
     match file.read_exact(&mut magic) {
         Ok(()) => Ok((u16::from_ne_bytes(magic) == 0xEB9F).then_some(size)),
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(None),

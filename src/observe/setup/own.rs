@@ -53,8 +53,8 @@ fn has_filter(status: &str) -> bool {
 /// The file that this process executes.
 pub(super) fn file() -> Answer<OwnFile> {
     let find = || {
-        let path = fs::read_link("/proc/self/exe")?;
-        let metadata = fs::metadata("/proc/self/exe")?;
+        let path = again(|| fs::read_link("/proc/self/exe"))?;
+        let metadata = again(|| fs::metadata("/proc/self/exe"))?;
         // The kernel adds this to the name of a file that was removed.
         let replaced = path.as_os_str().as_bytes().ends_with(b" (deleted)");
         let open_directory = if replaced { None } else { open_directory(&path) };
@@ -96,7 +96,7 @@ fn path_finds(own: &fs::Metadata) -> Option<String> {
     let found = std::env::split_paths(&path).find_map(|directory| {
         let file = directory.join("gpumap");
         // The shell finds no file there that it may not look at either.
-        let metadata = fs::metadata(&file).ok()?;
+        let metadata = again(|| fs::metadata(&file)).ok()?;
         // As the shell does.
         (metadata.is_file() && access(&file, AccessFlags::X_OK).is_ok()).then_some((file, metadata))
     });

@@ -6,6 +6,7 @@ mod denied;
 mod evidence;
 mod foreign;
 mod inner_jobs;
+mod other_job;
 mod outside;
 mod pages;
 
@@ -22,6 +23,7 @@ pub(super) const FAMILY: Family = Family {
         pages::HELD_NOT_ALLOWED,
         pages::PROCESS_OUTSIDE_JOB,
         pages::HELD_BY_FOREIGN,
+        pages::HELD_BY_OTHER_JOB,
         pages::JOB_CLAIM_MISMATCH,
     ],
     find,
@@ -33,6 +35,7 @@ fn find(facts: &mut Facts<'_>) -> Vec<Finding> {
     let mut findings = outside::find(facts, &access, &mut reported);
     findings.extend(denied::find(facts, &access, &mut reported));
     findings.extend(foreign::find(facts, &access, &reported));
+    findings.extend(other_job::find(facts, &access, &mut reported));
     findings.extend(outside::mismatches(facts, &access));
     findings
 }

@@ -67,6 +67,25 @@ owner counts. A GPU that no rule names is reported as gpu-open-to-all.
 What to do: end the process, or move its work into a job; if it belongs there, name it in the configuration.",
 };
 
+pub(super) const HELD_BY_OTHER_JOB: Kind = Kind {
+    id: "held-by-other-job",
+    severity: Severity::Critical,
+    title: "a process of one job that holds a GPU of another",
+    page: "\
+A process of a job, pod or container without device rules has a GPU open that was allocated to another owner, and not \
+to its own: two jobs compete for one GPU, and each sees the other's memory use and errors. Where device rules are in \
+force, double-grant and held-not-allowed say what is wrong.
+
+Causes: CUDA_VISIBLE_DEVICES was changed or unset in the job, and the site does not constrain devices \
+(ConstrainDevices=no); a program that numbers GPUs by itself.
+
+Excuses: a GPU, or all of the node, that the configuration shares (sharing.gpus); jobs that share by shard, MPS or \
+libvgpu.so; owners of one job or pod; the driver's daemons, display servers and monitoring. An owner of which it is not \
+known what was allocated to it is left out. With MIG only an instance of the other counts.
+
+What to do: end the process or have it use its own GPUs, and let the scheduler constrain devices.",
+};
+
 pub(super) const JOB_CLAIM_MISMATCH: Kind = Kind {
     id: "job-claim-mismatch",
     severity: Severity::Note,

@@ -5,6 +5,7 @@ mod lost;
 mod needed;
 mod pages;
 mod reload;
+mod unmatched;
 
 use crate::audit::facts::Facts;
 use crate::audit::kind::Family;
@@ -12,7 +13,7 @@ use crate::observation::Text;
 use crate::repair::{self, RepairRequest};
 use crate::report::Finding;
 
-pub(super) const FAMILY: Family = Family { kinds: &[pages::LOST, pages::RELOAD], find };
+pub(super) const FAMILY: Family = Family { kinds: &[pages::LOST, pages::RELOAD, pages::UNMATCHED], find };
 
 /// Findings that get the exact command: working it out takes a look at the
 /// whole node each time.
@@ -48,6 +49,7 @@ fn find(facts: &mut Facts<'_>) -> Vec<Finding> {
     let mut threatened = reload::find(facts, &needed);
     add_commands(facts, &mut threatened, &RepairRequest { prevent: true, ..RepairRequest::default() });
     found.extend(threatened);
+    found.extend(unmatched::find(facts));
     found
 }
 

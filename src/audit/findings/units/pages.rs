@@ -32,3 +32,17 @@ Excuses: the settings allow the GPUs; they make no program (DevicePolicy=auto wi
 
 What to do: run the command that `gpumap repair --prevent` prints, which makes the next reload harmless; the finding has it too. To remove the cause, let the runtime tell systemd which devices it needs (CDI or `--device`), or add a drop-in with DeviceAllow= for them before anything is reloaded.",
 };
+
+pub(super) const UNMATCHED: Kind = Kind {
+    id: "device-allow-unmatched",
+    severity: Severity::Warning,
+    title: "DeviceAllow= of a unit names no device of this node",
+    page: "\
+DeviceAllow= in the files of a systemd unit names a GPU driver (char-NAME) or a node that does not exist on this node. systemd makes no rule of such a line, says nothing, and the unit can open no GPU of that vendor.
+
+Causes: the driver has another name in /proc/devices (NVIDIA's is `nvidia-frontend` up to release 525 or so and `nvidia` later); the module was not loaded when the unit was started; a typing error.
+
+Excuses: the unit may open a GPU of the vendor by another line, since many files name the drivers of several releases; a unit without processes; names that gpumap cannot look up.
+
+What to do: write the name that stands in /proc/devices, or both, run `systemctl daemon-reload`, and start the unit again.",
+};

@@ -1,0 +1,64 @@
+//! What people type first: it works, or the answer says what to type.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Runs it on a saved node with four jobs: exit code, and what it says.
+fn say(words: &[&str]) -> (i32, String) {
+    let node = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/nodes/slurm-jobs.json");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gpumap"));
+    let output = command.arg("--from").arg(node).args(words).stdin(Stdio::null()).output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.code().unwrap(), String::from_utf8(said).unwrap())
+}
+
+/// Make sure that what gpumap and others print is taken where it is asked for.
+#[test]
+fn spellings() {
+    let job = "/system.slice/gpu01_slurmstepd.scope/job_4711";
+    let pasted = format!("0::{job}");
+    for words in [
+        &["check", "--cgroup", job, "195:0"][..],
+        &["check", "--cgroup", &pasted, "c 195:0 rw"],
+        &["check", "--cgroup", "/proc/114/cgroup", "195:0 rw"],
+        &["check", "--pid", "/proc/114", "nvidia0"],
+        &["check", "--job", "4711", "c 195:0-0"],
+    ] {
+        let (code, said) = say(words);
+        assert!(code == 0 && said.starts_with("allow\t"), "{words:?}: {code} {said}");
+    }
+    let (code, said) = say(&["check", "--job", "4711", "nvidia0-3", "c 195:0-3", "nvidia1-3", "c 195:1-3 r"]);
+    let verdicts: Vec<&str> = said.lines().filter_map(|line| line.split('\t').next()).collect();
+    assert_eq!((code, &verdicts[..]), (1, &["mixed", "mixed", "deny", "deny"][..]), "{said}");
+    assert_eq!(say(&["pid", "/proc/114"]), say(&["pid", "114"]));
+    assert_eq!(say(&["cgroup", &pasted]), say(&["cgroup", job]));
+    assert_eq!(say(&["job", "4711,4712"]), say(&["job", "4711", "4712"]));
+    assert_eq!(say(&["leftovers", "4711"]), say(&["leftovers", "--job", "4711"]));
+    let (code, said) = say(&["job"]);
+    assert!(code == 0 && ["4711", "4712", "4713", "4714"].iter().all(|id| said.contains(id)), "{said}");
+}
+
+/// Make sure that an answer to a wrong first line names the right one.
+#[test]
+fn proposals() {
+    for (words, proposed) in [
+        (&["gpus"][..], "'gpumap node' does that"),
+        (&["proc"], "'gpumap pid' does that"),
+        (&["html"], "'gpumap report' does that"),
+        (&["s1.json"], "'gpumap --from s1.json'"),
+        (&["4711"], "'gpumap job 4711' shows a job"),
+        (&["--gres-conf", "x"], "'gpumap node --gres-conf …'"),
+        (&["pid", "python3"], "$(pgrep -d' ' python3)"),
+        (&["job", "4711.7"], "job 4711 has these steps here: batch, extern"),
+        (&["job", "1"], "gpumap job shows which jobs there are"),
+        (&["cgroup", "job_4711"], "is /system.slice/gpu01_slurmstepd.scope/job_4711 meant?"),
+        (&["check", "nvidia0"], "name whose: --job ID, --pid PID or --cgroup /PATH"),
+        (&["cgroup", "node.json"], "gpumap --from node.json"),
+    ] {
+        let (code, said) = say(words);
+        assert!(code == 2 && said.contains(proposed), "{words:?}: {code} {said}");
+    }
+    // What was typed does not become a proposal if it could be a command of the shell's.
+    let (_, said) = say(&["pid", "$(reboot)"]);
+    assert!(!said.contains("pgrep"), "{said}");
+}
