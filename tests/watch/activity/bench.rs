@@ -14,6 +14,7 @@ use gpumap::model::CountTable;
 use gpumap::observation::{Activity, GpuApi, ProcessActivity, Uncovered};
 
 use crate::support::host::Host;
+use crate::support::wait::within;
 use crate::support::watching::Place;
 
 /// All kinds of probes.
@@ -239,7 +240,7 @@ pub fn uncovered_until(session: &mut Session, is_so: impl Fn(&[Uncovered]) -> bo
         if is_so(&uncovered) {
             return uncovered;
         }
-        assert!(begun.elapsed() < Duration::from_secs(20), "{uncovered:?}");
+        assert!(begun.elapsed() < within(20), "{uncovered:?}");
         session.wait(Duration::from_millis(20), None).unwrap();
     }
 }
@@ -248,7 +249,7 @@ pub fn uncovered_until(session: &mut Session, is_so: impl Fn(&[Uncovered]) -> bo
 pub fn libraries_until(session: &mut Session, many: usize) {
     let begun = Instant::now();
     while session.read().unwrap().libraries.len() < many {
-        assert!(begun.elapsed() < Duration::from_secs(60), "no library is found");
+        assert!(begun.elapsed() < within(60), "no library is found");
         session.wait(Duration::from_millis(20), None).unwrap();
     }
 }
@@ -293,7 +294,7 @@ pub fn read_all(session: &mut Session, pid: u32) -> Vec<ProcessActivity> {
 pub fn read_each(session: &mut Session, pids: &[u32]) -> Vec<ProcessActivity> {
     let begun = Instant::now();
     let (mut ended, mut uncovered, mut libraries) = (Vec::new(), Vec::new(), Vec::new());
-    while begun.elapsed() < Duration::from_secs(20) {
+    while begun.elapsed() < within(20) {
         let reading = session.read().unwrap();
         uncovered.extend(reading.uncovered);
         libraries = reading.libraries;
