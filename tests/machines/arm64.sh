@@ -34,7 +34,7 @@ done
 make_root() {
     local root=$1 packages
     packages=base-files,base-passwd,bash,dash,busybox-static,coreutils,findutils,grep,sed,gawk,diffutils,tar,gzip
-    packages+=,util-linux,mount,procps,login,passwd,libc-bin,hostname,iproute2,tzdata
+    packages+=,perl-base,util-linux,mount,procps,login,passwd,libc-bin,hostname,iproute2,tzdata
     packages+=,gcc,libc6-dev,musl-tools,python3,bpftool,strace,runc,crun
     mmdebstrap --quiet --variant=extract --architectures=arm64 --include="$packages" \
         --aptopt='Acquire::Check-Valid-Until "false"' --aptopt='APT::Sandbox::User "root"' trixie "$root"

@@ -30,7 +30,8 @@ Acquire::Languages "none";
 APT::Sandbox::User "root";
 C
 export APT_CONFIG=$dir/apt/apt.conf
-[ -e "$dir/apt/fresh" ] || { apt-get update -qq && touch "$dir/apt/fresh"; }
+fresh=$dir/apt/fresh-$(IFS=- && echo "${releases[*]}")
+[ -e "$fresh" ] || { apt-get update -qq && touch "$fresh"; }
 
 cd "$dir/packages"
 for release in "${releases[@]}"; do
