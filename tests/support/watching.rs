@@ -18,6 +18,13 @@ use gpumap::report::Event;
 use super::host::Host;
 use super::wait::{eventually, patience};
 
+/// The options of gcc for control-flow protection.
+pub const PROTECTED: &str = if cfg!(target_arch = "aarch64") {
+    "-mbranch-protection=standard -Wl,-z,force-bti"
+} else {
+    "-fcf-protection=full"
+};
+
 /// A scratch directory and a scratch cgroup, removed with the value.
 pub struct Place {
     pub directory: PathBuf,

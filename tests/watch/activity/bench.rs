@@ -15,7 +15,7 @@ use gpumap::observation::{Activity, GpuApi, ProcessActivity, Uncovered};
 
 use crate::support::host::Host;
 use crate::support::wait::within;
-use crate::support::watching::Place;
+use crate::support::watching::{PROTECTED, Place};
 
 /// All kinds of probes.
 pub const MODES: [Mode; 3] = Mode::ALL;
@@ -87,7 +87,7 @@ impl Bench {
     /// The stand-in of HIP's runtime, and its clients.
     pub fn hip(root: &Host) -> Self {
         let place = Place::new(root);
-        let begin = "-fcf-protection -shared -fPIC -Wl,-soname,libamdhip64.so.6";
+        let begin = format!("{PROTECTED} -shared -fPIC -Wl,-soname,libamdhip64.so.6");
         let driver = place.build("c/hip/driver.c", "libamdhip64.so.6", &format!("gcc -O0 {begin}"));
         let directory = driver.parent().unwrap().to_str().unwrap();
         let flags = |more: &str| format!("gcc {more}{} -Wl,-rpath,{directory}", driver.to_str().unwrap());

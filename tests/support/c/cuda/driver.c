@@ -121,10 +121,18 @@ static int wait_for_stream(struct stream *stream)
 	return sum(stream, WAITS, 1);
 }
 
+/* How an exported function begins and goes on to its slot: on x86-64 as in NVIDIA's driver. */
+#ifdef __aarch64__
+#define GO_ON(slot) "bti c\nadrp x16, state\nldr w16, [x16, :lo12:state]\ncbz w16, 1f\n" \
+	"1: adrp x16, " slot "\nldr x16, [x16, :lo12:" slot "]\nbr x16\n"
+#else
+#define GO_ON(slot) "cmpl $0x5aab7818, state(%rip)\nje 1f\njmp *" slot "(%rip)\n1: jmp *" slot "(%rip)\n"
+#endif
+
 /* An exported function; with a suffix, also its variant for threads' streams. */
 #define EXPORT(name) static void *slot_##name __attribute__((used)) = do_##name; void name(void); REGISTER(name, name) \
 	__asm__(".text\n.globl " #name "\n.type " #name ",@function\n.p2align 5\n" #name ":\n" \
-		"cmpl $0x5aab7818, state(%rip)\nje 1f\njmp *slot_" #name "(%rip)\n1: jmp *slot_" #name "(%rip)\n" \
+		GO_ON("slot_" #name) \
 		".size " #name ", .-" #name "\n");
 #define DEFINE(name, is_own, parameters, does) static struct function function_##name; \
 	static int do_##name parameters { enum { own = is_own }; function_##name.called = 1; return does; } EXPORT(name)
