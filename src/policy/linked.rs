@@ -7,67 +7,15 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::parsed::Part;
+use super::links::{Called, ELSEWHERE, Links, MOST_TAIL_CALLS};
+use super::part::{MAX_INSNS, Part, each};
 use crate::bytecode::Operation;
 use crate::model::MapType;
 use crate::observation::{Map, Program};
 
-/// The most programs that are put behind one: as many tail calls as the kernel makes one
-/// after the other.
-const MOST: usize = super::tail_calls::MOST;
-/// The most instructions of all of them.
-const MOST_INSNS: usize = super::parsed::MAX_INSNS;
 /// What stands between two programs: no instruction of a program that was loaded leads
 /// there.
 const BETWEEN: Operation = Operation::Unsupported { code: 0, why: "behind the end of a program" };
-
-/// Where a tail call leads.
-#[derive(Clone, Debug)]
-pub enum Called {
-    /// To this slot.
-    At(usize),
-    /// To a program that is not followed, for the reason with this number.
-    Lost(usize),
-}
-
-/// The programs behind a program, and those that cannot be there.
-#[derive(Clone, Debug, Default)]
-pub struct Links {
-    /// By their ids.
-    called: BTreeMap<u32, Called>,
-    /// Where the programs behind the first begin, in order.
-    begins: Vec<(usize, u32)>,
-    /// Why programs are not followed.
-    lost: Vec<String>,
-}
-
-impl Links {
-    /// Where a call of the program with this id leads; `None` if it is not known.
-    pub fn called(&self, id: u32) -> Option<&Called> {
-        self.called.get(&id)
-    }
-
-    /// The reason with this number.
-    pub fn why(&self, number: usize) -> Option<&str> {
-        self.lost.get(number).map(String::as_str)
-    }
-
-    /// The slots that tail calls lead to.
-    pub fn begins(&self) -> impl Iterator<Item = usize> {
-        self.called.values().filter_map(|called| match called {
-            Called::At(begin) => Some(*begin),
-            Called::Lost(_) => None,
-        })
-    }
-
-    /// The program whose instruction is at `pc`, if it is not the first, and its slot
-    /// there.
-    pub fn place(&self, pc: usize) -> (Option<u32>, usize) {
-        let behind = self.begins.partition_point(|(begin, _)| *begin <= pc);
-        let program = behind.checked_sub(1).and_then(|last| self.begins.get(last));
-        program.map_or((None, pc), |(begin, id)| (Some(*id), pc - begin))
-    }
-}
 
 /// A program with those behind it that it may go on in.
 pub struct Linked {
@@ -104,7 +52,7 @@ impl Linked {
     }
 
     fn lose(&mut self, called: &Program, why: &str) -> Called {
-        self.links.lost.push(format!("{}: program {}, {why}", super::machine::ELSEWHERE, called.id));
+        self.links.lost.push(format!("{}: program {}, {why}", ELSEWHERE, called.id));
         Called::Lost(self.links.lost.len() - 1)
     }
 
@@ -122,8 +70,10 @@ impl Linked {
             return Err("which reads what is kept for the program that is attached".to_owned());
         }
         let all = self.all.operations.len() + part.operations.len() + 2;
-        if self.links.begins.len() == MOST || all > MOST_INSNS {
-            return Err(format!("and there are more than {MOST} programs or {MOST_INSNS} instructions"));
+        if self.links.begins.len() == MOST_TAIL_CALLS || all > MAX_INSNS {
+            return Err(format!(
+                "and there are more than {MOST_TAIL_CALLS} programs or {MAX_INSNS} instructions"
+            ));
         }
         self.all.operations.extend([BETWEEN; 2]);
         let begin = self.all.operations.len();
@@ -165,7 +115,7 @@ fn calls(part: &Part) -> BTreeMap<i32, Option<&str>> {
         Operation::CallKernel { function } => Some(function),
         _ => None,
     };
-    let numbers = super::code::each(&part.operations).filter_map(call);
+    let numbers = each(&part.operations).filter_map(call);
     numbers.map(|number| (number, part.calls.get(&number).map(String::as_str))).collect()
 }
 
