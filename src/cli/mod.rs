@@ -202,7 +202,10 @@ mod tests {
         for line in [
             "gpumap",
             "gpumap job 1 s0123456789ABC",
+            "gpumap job",
+            "gpumap job 1,2",
             "gpumap job --from-env",
+            "gpumap leftovers 1",
             "gpumap leftovers --job 1",
             "gpumap leftovers --from-env --porcelain",
             "gpumap node --allocated 0,1 --gres-conf g.conf",
@@ -214,7 +217,6 @@ mod tests {
             assert!(parses(line), "{line}");
         }
         for line in [
-            "gpumap job",
             "gpumap leftovers",
             "gpumap leftovers --allocated 0",
             "gpumap pid",

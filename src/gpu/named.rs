@@ -235,11 +235,7 @@ mod tests {
     #[test]
     fn incomplete_names() {
         let text = |name: &str| ask(name).unwrap_err().to_string();
-        for (name, hint) in [
-            ("3b:00", "write 3b:00.0"),
-            ("0001:3b:00", "write 0001:3b:00.0"),
-            ("226:128", "write 'c 226:128'"),
-        ] {
+        for (name, hint) in [("3b:00", "write 3b:00.0"), ("0001:3b:00", "write 0001:3b:00.0")] {
             assert!(text(name).ends_with(hint), "{name}: {}", text(name));
         }
         assert!(!text("2b:00").contains("write"), "{}", text("2b:00"));
