@@ -32,7 +32,7 @@
 //!    lost, and what comes after it may write: `machine::lose`;
 //!    `lost::after_a_kernel_function`, `lost::for_the_next_program`, where no
 //!    function of the program handles it, what was thrown is returned
-//!    (`Code::handles_exceptions`), by hand "exceptions", "exception_in_a_function";
+//!    (`Part::handles_exceptions`), by hand "exceptions", "exception_in_a_function";
 //!    where one does, `exceptions::a_handler_writes`. No function that a helper calls
 //!    may do so (`check_max_stack_depth_subprog`), so a helper that calls back
 //!    returns; by hand "exception_called_back". Those of `helpers::HARMLESS_FUNCTIONS` come back and write

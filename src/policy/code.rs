@@ -9,10 +9,11 @@ use crate::observation::{Map, Program};
 
 use super::as_loaded::Step;
 use super::clobber;
-use super::flow::Flow;
+use super::flow::{Flow, each};
 use super::helpers::{self, KernelFunction};
 use super::linked::Links;
-use super::parsed::{MAX_INSNS, Parsed};
+use super::parsed::Parsed;
+use super::part::MAX_INSNS;
 use super::stores::Stores;
 use super::table::{self, CheckedMaps, Table, TableKind};
 use super::types::Context;
@@ -207,14 +208,4 @@ fn are_complex(operations: &[Operation]) -> bool {
         _ => COMPLEX,
     };
     each(operations).filter(mixes).map(weight).sum::<usize>() >= COMPLEX
-}
-
-/// The operations without the second slots of two-slot loads.
-pub(super) fn each(operations: &[Operation]) -> impl Iterator<Item = &Operation> {
-    let mut pc = 0;
-    std::iter::from_fn(move || {
-        let operation = operations.get(pc)?;
-        pc += operation.slots();
-        Some(operation)
-    })
 }

@@ -63,6 +63,16 @@ pub fn successors(operations: &[Operation], pc: usize) -> [Option<usize>; 2] {
     }
 }
 
+/// The operations without the second slots of two-slot loads.
+pub fn each(operations: &[Operation]) -> impl Iterator<Item = &Operation> {
+    let mut pc = 0;
+    std::iter::from_fn(move || {
+        let operation = operations.get(pc)?;
+        pc += operation.slots();
+        Some(operation)
+    })
+}
+
 fn joins(operations: &[Operation]) -> (Vec<bool>, bool) {
     let mut arrivals = vec![0u8; operations.len()];
     let mut loops = false;

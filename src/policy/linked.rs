@@ -7,16 +7,19 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::parsed::Part;
+use super::flow::each;
+use super::helpers;
+use super::part::{MAX_INSNS, Part};
 use crate::bytecode::Operation;
 use crate::model::MapType;
 use crate::observation::{Map, Program};
 
-/// The most programs that are put behind one: as many tail calls as the kernel makes one
-/// after the other.
-const MOST: usize = super::tail_calls::MOST;
-/// The most instructions of all of them.
-const MOST_INSNS: usize = super::parsed::MAX_INSNS;
+/// Why a path is not followed that goes on in another program.
+pub const ELSEWHERE: &str = "the program continues in another one (tail call)";
+/// The most tail calls that the kernel makes one after the other (`MAX_TAIL_CALL_CNT`,
+/// `linux/bpf.h`), and the most programs that are put behind one. The next call does
+/// nothing.
+pub const MOST: usize = 33;
 /// What stands between two programs: no instruction of a program that was loaded leads
 /// there.
 const BETWEEN: Operation = Operation::Unsupported { code: 0, why: "behind the end of a program" };
@@ -104,7 +107,7 @@ impl Linked {
     }
 
     fn lose(&mut self, called: &Program, why: &str) -> Called {
-        self.links.lost.push(format!("{}: program {}, {why}", super::machine::ELSEWHERE, called.id));
+        self.links.lost.push(format!("{}: program {}, {why}", ELSEWHERE, called.id));
         Called::Lost(self.links.lost.len() - 1)
     }
 
@@ -122,8 +125,8 @@ impl Linked {
             return Err("which reads what is kept for the program that is attached".to_owned());
         }
         let all = self.all.operations.len() + part.operations.len() + 2;
-        if self.links.begins.len() == MOST || all > MOST_INSNS {
-            return Err(format!("and there are more than {MOST} programs or {MOST_INSNS} instructions"));
+        if self.links.begins.len() == MOST || all > MAX_INSNS {
+            return Err(format!("and there are more than {MOST} programs or {MAX_INSNS} instructions"));
         }
         self.all.operations.extend([BETWEEN; 2]);
         let begin = self.all.operations.len();
@@ -161,11 +164,11 @@ impl Linked {
 /// The numbers by which a part calls functions of the kernel, and their names.
 fn calls(part: &Part) -> BTreeMap<i32, Option<&str>> {
     let call = |operation: &Operation| match *operation {
-        Operation::CallHelper { helper } if !super::helpers::is_tail_call(helper, None) => Some(helper),
+        Operation::CallHelper { helper } if !helpers::is_tail_call(helper, None) => Some(helper),
         Operation::CallKernel { function } => Some(function),
         _ => None,
     };
-    let numbers = super::code::each(&part.operations).filter_map(call);
+    let numbers = each(&part.operations).filter_map(call);
     numbers.map(|number| (number, part.calls.get(&number).map(String::as_str))).collect()
 }
 

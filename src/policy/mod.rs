@@ -8,7 +8,7 @@
 //!
 //! The way of a program through this room:
 //!
-//! * `code` and `parsed` prepare it: operations, flow, maps, the programs that it goes on in (`linked`), names of calls (`hidden` finds
+//! * `code`, `parsed` and `part` prepare it: operations, flow, maps, the programs that it goes on in (`linked`), names of calls (`hidden` finds
 //!   names that the kernel hides, `plain_moves` what a listing does not show);
 //! * `machine` runs it for all questions at once. `state` is what changes,
 //!   `compute` (with `widened`), `memory` (with `large_array`), `lookup`, `calls`, `tail_calls`, `callbacks` and `kernel_functions` (with `bit_iterator`) are the
@@ -60,6 +60,7 @@ mod memory;
 mod notation;
 mod origin;
 mod parsed;
+mod part;
 mod plain_moves;
 mod program_code;
 mod project;

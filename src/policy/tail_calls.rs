@@ -3,15 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::diagram::Bdd;
-use super::linked::Called;
+use super::linked::{Called, MOST};
 use super::machine::{Machine, Next, Stop};
 use super::state::{MachineState, TailCalls};
 use super::value::Value;
 use super::word::Word;
-
-/// The most tail calls that the kernel makes one after the other
-/// (`MAX_TAIL_CALL_CNT`, `linux/bpf.h`). The next one does nothing.
-pub const MOST: usize = 33;
 
 /// The ways out of a tail call: the slot, and for which questions it leads there.
 type Ways = BTreeMap<usize, Bdd>;

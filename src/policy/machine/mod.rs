@@ -25,8 +25,6 @@ use super::word::Word;
 use super::written::{SpoiledMaps, Written};
 use position::Position;
 
-/// Why a path is not followed that goes on in another program.
-pub const ELSEWHERE: &str = "the program continues in another one (tail call)";
 /// Bits of the hook's error.
 pub const RETVAL_BITS: usize = 32;
 

@@ -4,10 +4,11 @@
 use super::super::compute;
 use super::super::diagram::Bdd;
 use super::super::helpers::{self, KernelFunction};
+use super::super::linked::ELSEWHERE;
 use super::super::state::MachineState;
 use super::super::value::{Base, Value};
 use super::super::word::Word;
-use super::{ELSEWHERE, Machine, Next, Stop};
+use super::{Machine, Next, Stop};
 use crate::bytecode::{Arithmetic, Operand, Operation};
 
 impl Machine<'_> {
