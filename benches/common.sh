@@ -39,6 +39,8 @@ trap 'exit 1' INT TERM
 watch() {
 	local ready=$1
 	shift
+	# Not what the watch before this one said.
+	: >"$work/watch"
 	"$@" >"$work/watch" 2>"$work/err" &
 	watcher=$!
 	until grep -q "$ready" "$work/watch"; do

@@ -12,10 +12,9 @@
 SEC("uprobe/call") int enter_any(void *ctx)
 {
 	__u64 id = bpf_get_current_pid_tgid();
-	struct thread *thread = thread_of(id);
 
-	if (!is_left_alone(thread))
-		enter_call(ctx, thread, id);
+	if (!is_left_alone(id))
+		enter_call(ctx, thread_of(id), id);
 	return 0;
 }
 

@@ -196,9 +196,7 @@ struct launches {
 	__u64 durations[DURATIONS];
 };
 
-/* A thread: its contexts, and the call that it is in. One of a process that is not followed
- * has no process: `launches.tick` says when that was looked up, and `launches.count` how many
- * processes had been moved then. */
+/* A thread: its contexts, and the call that it is in. */
 #define STACK 8
 struct thread {
 	__u64 process;

@@ -49,25 +49,17 @@ static __always_inline struct thread *thread_of(__u64 id)
 	return bpf_map_lookup_elem(&threads, &tid);
 }
 
-/* Whether a thread was looked up in this tick of the kernel's clock and is not followed. */
-static __always_inline int is_left_alone(struct thread *thread)
-{
-	return thread && !thread->process && thread->launches.tick == bpf_jiffies64() &&
-		thread->launches.count == number_of_moves();
-}
-
-/* Whether the return of the call is to be seen. `thread` is not left alone. */
+/* Whether the return of the call is to be seen. The thread is not left alone. */
 static __always_inline int enter_call(void *ctx, struct thread *thread, __u64 id)
 {
 	__u64 cookie = bpf_get_attach_cookie(ctx), kind = COOKIE_KIND(cookie);
 	__u64 stack = stack_pointer(ctx), context;
 	struct arguments arguments;
 
-	if (!thread || !thread->process) {
-		thread = new_thread(id, cookie, thread);
-		if (!thread)
-			return 0;
-	}
+	if (!thread)
+		thread = new_thread(id, cookie);
+	if (!thread)
+		return 0;
 	if (is_nested(thread, stack))
 		return 0;
 	thread->cookie = cookie;

@@ -56,6 +56,9 @@ struct capture { __u64 origin, number, kernels; };
 TABLE(reasons, BPF_MAP_TYPE_ARRAY, 0, REASONS, __u32, __u32);
 /* How often processes were moved to another cgroup: whoever was out of scope may be in it. */
 TABLE(moves, BPF_MAP_TYPE_ARRAY, 0, 1, __u32, __u64);
+/* Threads that are not followed, by the number's last bits: see activity_alone.h. */
+#define ALONE 16384
+TABLE(alone, BPF_MAP_TYPE_ARRAY, 0, ALONE, __u32, __u64);
 /* When each attachment was made (CLOCK_BOOTTIME). */
 TABLE(attached, BPF_MAP_TYPE_ARRAY, 0, LINKS, __u32, __u64);
 
@@ -63,14 +66,6 @@ TABLE(attached, BPF_MAP_TYPE_ARRAY, 0, LINKS, __u32, __u64);
 TABLE(current, BPF_MAP_TYPE_HASH, BPF_F_NO_PREALLOC, ROOM_PROCESSES, __u32, __u64);
 /* Processes that called a driver while they were out of scope: their accounts. */
 TABLE(outside, BPF_MAP_TYPE_HASH, BPF_F_NO_PREALLOC, ROOM_OUTSIDE, __u32, __u32);
-
-static __always_inline __u64 number_of_moves(void)
-{
-	__u32 zero = 0;
-	__u64 *number = bpf_map_lookup_elem(&moves, &zero);
-
-	return number ? *(volatile __u64 *)number : 0;
-}
 
 TABLE(processes, BPF_MAP_TYPE_HASH, BPF_F_NO_PREALLOC, ROOM_PROCESSES, __u64, struct activity_process);
 TABLE(threads, BPF_MAP_TYPE_HASH, BPF_F_NO_PREALLOC, ROOM_THREADS, __u32, struct thread);

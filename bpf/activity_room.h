@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "activity_maps.h"
+#include "activity_alone.h"
 
 /* Something of a process found no room. */
 static __always_inline void lose(__u64 process, __u32 table)
@@ -50,7 +50,7 @@ static __always_inline void change_reasons(__u64 process, __u32 by)
 		__sync_fetch_and_add(now, by);
 }
 
-static __attribute__((noinline)) int give_back(__u64 process, __u32 table)
+VERIFIED_ONCE int give_back(__u64 process, __u32 table)
 {
 	struct activity_process *known = bpf_map_lookup_elem(&processes, &process);
 
@@ -64,7 +64,7 @@ static __attribute__((noinline)) int give_back(__u64 process, __u32 table)
 }
 
 /* Takes room for one entry of a process, which may have `most`. */
-static __attribute__((noinline)) int take_room(__u64 process, __u32 table, __u32 most)
+VERIFIED_ONCE int take_room(__u64 process, __u32 table, __u32 most)
 {
 	struct activity_process *known = bpf_map_lookup_elem(&processes, &process);
 	__u32 before;

@@ -9,13 +9,15 @@
 SEC("uprobe/session") int session_call(void *ctx)
 {
 	__u64 id = bpf_get_current_pid_tgid();
-	struct thread *thread = thread_of(id);
+	struct thread *thread;
 
-	/* It wanted no return. */
-	if (is_left_alone(thread))
+	/* It wanted no return. This comes before the thread's entry is looked up: finding no entry
+	 * takes as long as finding one. */
+	if (is_left_alone(id))
 		return 1;
+	thread = thread_of(id);
 	/* A thread that is in no call cannot return from one: the helper costs time. */
-	if ((thread && thread->process && !thread->stack) || bpf_get_func_ip(ctx) == instruction(ctx))
+	if ((thread && !thread->stack) || bpf_get_func_ip(ctx) == instruction(ctx))
 		return !enter_call(ctx, thread, id);
 	return leave_call(ctx, thread);
 }

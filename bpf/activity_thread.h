@@ -25,9 +25,10 @@ static __always_inline int was_outside(__u32 pid, __u32 account)
 static __always_inline void tell(struct task_struct *task, __u32 kind, __u32 parent)
 {
 	struct activity_life *life = bpf_ringbuf_reserve(&lives, sizeof(*life), 0);
+	__u32 account = account_of(task);
 
 	if (!life) {
-		lose_of(known_account(account_of(task)), RECORDS);
+		lose_of(known_account(account), RECORDS);
 		return;
 	}
 	life->start = start_of(task);
@@ -36,7 +37,7 @@ static __always_inline void tell(struct task_struct *task, __u32 kind, __u32 par
 	life->kind = kind;
 	life->pid = read_field(task, tgid);
 	life->parent = parent;
-	life->account = account_of(task);
+	life->account = account;
 	bpf_ringbuf_submit(life, 0);
 }
 
@@ -59,7 +60,7 @@ static __always_inline void describe_process(struct activity_process *process, _
 
 static __always_inline __u64 new_process(__u32 pid, __u64 cookie)
 {
-	__u32 account = known_account(account_of((struct task_struct *)bpf_get_current_task()));
+	__u32 account = own_account();
 	__u64 id = bpf_ktime_get_boot_ns() >> TIME_SHIFT << PID_BITS | pid, *other;
 	struct activity_process *process = 0;
 	void *none = zeros();
@@ -95,7 +96,7 @@ static __always_inline void stays_outside(__u32 pid)
 
 	if (bpf_map_lookup_elem(&outside, &pid))
 		return;
-	account = known_account(account_of((struct task_struct *)bpf_get_current_task()));
+	account = own_account();
 	if (!take_share(account, OUTSIDE))
 		lose_of(account, OUTSIDE);
 	else if (bpf_map_update_elem(&outside, &pid, &account, BPF_NOEXIST))
@@ -139,8 +140,7 @@ static __always_inline void forget_thread(__u32 tid)
 	if (!thread)
 		return;
 	account = thread->account;
-	if (thread->process)
-		flush_launches(thread);
+	flush_launches(thread);
 	if (!bpf_map_delete_elem(&threads, &tid))
 		give_back_share(account, THREADS);
 }
@@ -167,36 +167,21 @@ static __always_inline struct thread *counted_thread(__u32 tid, __u64 process, _
 	return thread;
 }
 
-/* The thread is not followed: that is looked up once in each tick of the kernel's clock, and
- * whenever somebody was moved to another cgroup. */
-static __always_inline void not_followed(__u32 tid, __u32 pid, struct thread *thread, __u64 moved)
+/* The entry of a thread that calls and has none. */
+static __always_inline struct thread *new_thread(__u64 id, __u64 cookie)
 {
-	stays_outside(pid);
-	if (!thread)
-		thread = room_for_thread(tid, known_account(account_of(
-			(struct task_struct *)bpf_get_current_task())));
-	if (!thread)
-		return;
-	thread->launches.count = moved;
-	thread->launches.tick = bpf_jiffies64();
-}
-
-/* The entry of a thread that calls and has none, or is not followed yet. */
-static __always_inline struct thread *new_thread(__u32 tid, __u64 cookie, struct thread *thread)
-{
-	__u32 pid = bpf_get_current_pid_tgid() >> 32;
+	__u32 pid = id >> 32;
 	__u64 *known, process, moved = number_of_moves();
 
 	/* A process that is counted stays so wherever it is moved. */
 	known = bpf_map_lookup_elem(&current, &pid);
 	if (!known && !in_scope()) {
-		not_followed(tid, pid, thread, moved);
+		stays_outside(pid);
+		leave_alone(id, moved);
 		return 0;
 	}
-	if (thread)
-		forget_thread(tid);
 	process = known ? *known : new_process(pid, cookie);
-	return process ? counted_thread(tid, process, cookie) : 0;
+	return process ? counted_thread(id, process, cookie) : 0;
 }
 
 static __always_inline __u64 current_context(struct thread *thread)

@@ -6,7 +6,7 @@
  * of the driver that the library had no part in. Sums by process and function; no record
  * for a call. Needs Linux 5.15 (cookies) with BTF.
  */
-#include "helpers.h"
+#include "array_size.h"
 #include "interception.h"
 
 /* How many entries each table has at most. */
@@ -51,11 +51,6 @@ static __always_inline __u64 return_address(__u64 stack)
 	if (is_x86())
 		bpf_probe_read_user(&address, sizeof(address), (void *)stack);
 	return address;
-}
-
-static __always_inline __u32 own_account(void)
-{
-	return known_account(account_of((struct task_struct *)bpf_get_current_task()));
 }
 
 static __attribute__((noinline)) struct interception *sums_of(__u32 function)
@@ -168,12 +163,35 @@ static __always_inline int is_under_way(struct call *call, __u64 stack)
 	return call->stack && stack <= call->stack && return_address(call->stack) == call->back;
 }
 
-/* How many bytes the call asks for. */
+static __always_inline __u64 fourth_argument(void *ctx)
+{
+	return is_x86() ? register_of((struct pt_regs___x86 *)ctx, cx) : argument(ctx, 3);
+}
+
+/* How many bytes of a device the call asks for. */
 static __always_inline __u64 bytes_asked(void *ctx, __u64 cookie)
 {
-	__u32 number = BYTES_OF(cookie);
+	__u32 where = BYTES_OF(cookie);
 
-	return number ? argument(ctx, number - 1) : 0;
+	switch (where) {
+	case IN_ARGUMENT: return argument(ctx, 1);
+	case WIDTH_AND_HEIGHT: return argument(ctx, 2) * fourth_argument(ctx);
+	case ARRAY: case ARRAY_3D: case MIPMAPS:
+		return array_bytes(argument(ctx, 1), where != ARRAY, where == MIPMAPS ? argument(ctx, 2) : 1);
+	}
+	return 0;
+}
+
+/* A call of the driver that the library had no part in. */
+static __always_inline void goes_past(struct interception *sums, void *ctx, __u64 cookie)
+{
+	__u64 bytes = bytes_asked(ctx, cookie);
+
+	add(&sums->past, 1);
+	if (bytes == UNSIZED)
+		add(&sums->unsized, 1);
+	else
+		add(&sums->past_bytes, bytes);
 }
 
 /* At the entry of the driver's function of the same name. A library that refuses a call
@@ -184,7 +202,7 @@ SEC("uprobe/driver") int enter_driver(void *ctx)
 	__u64 now = bpf_ktime_get_ns(), stack = stack_pointer(ctx);
 	__u64 cookie = bpf_get_attach_cookie(ctx), function = FUNCTION_OF(cookie);
 	__u64 id = bpf_get_current_pid_tgid();
-	__u32 tid = id, pid = id >> 32;
+	__u32 tid = id, pid = id >> 32, class;
 	struct caller *caller;
 	struct interception *sums;
 	struct call *call = 0;
@@ -207,15 +225,16 @@ SEC("uprobe/driver") int enter_driver(void *ctx)
 	if (!sums)
 		return 0;
 	if (!call) {
-		add(&sums->past, 1);
-		add(&sums->past_bytes, bytes_asked(ctx, cookie));
+		goes_past(sums, ctx, cookie);
 		return 0;
 	}
 	now -= call->entered;
 	call->stack = 0;
 	add(&sums->reached, 1);
 	add(&sums->ns, now);
-	add(&sums->classes[class_of(now) & (CLASSES - 1)], 1);
+	class = class_of(now);
+	if (class < CLASSES)
+		add(&sums->classes[class], 1);
 	return 0;
 }
 

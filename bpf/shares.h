@@ -24,7 +24,7 @@
 	} name SEC(".maps")
 
 /* Zeros: what entries begin with. */
-struct zeros { __u64 words[96]; };
+struct zeros { __u64 words[192]; };
 TABLE(nothing, BPF_MAP_TYPE_ARRAY, 0, 1, __u32, struct zeros);
 /* 1: all rooms are 2^N times smaller, for tests. The others: see activity_maps.h. */
 TABLE(settings, BPF_MAP_TYPE_ARRAY, 0, 3, __u32, __u64);
@@ -94,8 +94,14 @@ static __always_inline void give_back_share(__u32 account, __u32 table)
 	change_held(EVERYBODY, table, -1);
 }
 
+/* The account of the current process. */
+VERIFIED_ONCE __u32 own_account(void)
+{
+	return known_account(account_of((struct task_struct *)bpf_get_current_task()));
+}
+
 /* Takes room for one entry of an account, if it may have more. */
-static __attribute__((noinline)) int take_share(__u32 account, __u32 table)
+VERIFIED_ONCE int take_share(__u32 account, __u32 table)
 {
 	__u32 one = 1;
 	__u64 *smaller = bpf_map_lookup_elem(&settings, &one);

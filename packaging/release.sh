@@ -5,22 +5,27 @@ cd "$(dirname "$0")/.."
 
 usage() {
     cat <<'END'
-usage: packaging/release.sh [--profile PROFILE] [--binary FILE] [--output DIR]
-       packaging/release.sh --check
+usage: packaging/release.sh [--machine MACHINE] [--profile PROFILE] [--binary FILE] [--output DIR]
+       packaging/release.sh [--machine MACHINE] --check
 
+  --machine MACHINE  x86_64, or aarch64: built by packaging/cross.sh on another machine
+                     [default: x86_64]
   --profile PROFILE  cargo profile of the build [default: dist]
   --binary FILE      package this static binary instead of building one
-  --output DIR       where the files go [default: target/release-files]
+  --output DIR       where the files go [default: target/release-files, for aarch64
+                     target/release-files-aarch64]
   --check            build the binary in two directories and compare the bytes
 END
 }
 
+machine=x86_64
 profile=dist
 binary=
-output=target/release-files
+output=
 check=
 while [ $# -gt 0 ]; do
     case $1 in
+    --machine) machine=$2 && shift 2 ;;
     --profile) profile=$2 && shift 2 ;;
     --binary) binary=$(realpath "$2") && shift 2 ;;
     --output) output=$2 && shift 2 ;;
@@ -30,7 +35,19 @@ while [ $# -gt 0 ]; do
     esac
 done
 
-target=x86_64-unknown-linux-gnu
+# What Debian calls the machine.
+case $machine in
+x86_64) debian=amd64 output=${output:-target/release-files} ;;
+aarch64) debian=arm64 output=${output:-target/release-files-aarch64} ;;
+*) usage >&2 && exit 2 ;;
+esac
+target=$machine-unknown-linux-gnu
+# What builds for it, and what runs its programs.
+cross=() emulator=()
+if [ "$machine" != "$(uname -m)" ]; then
+    cross=(packaging/cross.sh)
+    emulator=("qemu-$machine-static")
+fi
 
 need() {
     command -v "$1" >/dev/null && return
@@ -38,7 +55,12 @@ need() {
     exit 2
 }
 
-# Where packaging/build.sh leaves the binary.
+build() {
+    [ ${#cross[@]} = 0 ] || cargo fetch --locked
+    "${cross[@]}" packaging/build.sh "$profile" "$1" "$target"
+}
+
+# Where it leaves the binary.
 built() { echo "$1/$target/$profile/gpumap"; }
 
 if [ -n "$check" ]; then
@@ -47,7 +69,7 @@ if [ -n "$check" ]; then
     for copy in one another; do
         mkdir "$scratch/$copy"
         git archive HEAD | tar -x -C "$scratch/$copy"
-        (cd "$scratch/$copy" && packaging/build.sh "$profile" "$scratch/$copy/target")
+        (cd "$scratch/$copy" && build "$scratch/$copy/target")
     done
     sha256sum "$(built "$scratch/one/target")" "$(built "$scratch/another/target")"
     cmp "$(built "$scratch/one/target")" "$(built "$scratch/another/target")"
@@ -55,6 +77,7 @@ if [ -n "$check" ]; then
     exit
 fi
 
+[ ${#emulator[@]} = 0 ] || need "${emulator[0]}" 'apt-get install qemu-user-static'
 need cargo-deb 'cargo install --locked cargo-deb@3.8.0'
 need cargo-generate-rpm 'cargo install --locked cargo-generate-rpm@0.21.1'
 need cargo-cyclonedx 'cargo install --locked cargo-cyclonedx@0.5.9'
@@ -65,7 +88,7 @@ export SOURCE_DATE_EPOCH
 
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -1)
 if [ -z "$binary" ]; then
-    packaging/build.sh "$profile" "$PWD/target/static"
+    build "$PWD/target/static"
     binary=$(built "$PWD/target/static")
 fi
 
@@ -81,14 +104,14 @@ gzip -9n <CHANGELOG.md >"$stage/changelog.gz"
 maintainer=$(sed -n 's/^maintainer = "\(.*\)"$/\1/p' Cargo.toml)
 printf 'gpumap (%s-1) unstable; urgency=medium\n\n  * What changed is in changelog.gz.\n\n -- %s  %s\n' \
     "$version" "$maintainer" "$(date -u -R -d "@$SOURCE_DATE_EPOCH")" | gzip -9n >"$stage/changelog.Debian.gz"
-"$stage/gpumap" completions bash >"$stage/completions/gpumap"
-"$stage/gpumap" completions zsh >"$stage/completions/_gpumap"
-"$stage/gpumap" completions fish >"$stage/completions/gpumap.fish"
+"${emulator[@]}" "$stage/gpumap" completions bash >"$stage/completions/gpumap"
+"${emulator[@]}" "$stage/gpumap" completions zsh >"$stage/completions/_gpumap"
+"${emulator[@]}" "$stage/gpumap" completions fish >"$stage/completions/gpumap.fish"
 
-cargo deb --no-build --no-strip --locked --offline --output "$output/gpumap_$version-1_amd64.deb"
-cargo generate-rpm --output "$output/gpumap-$version-1.x86_64.rpm"
+cargo deb --no-build --no-strip --locked --offline --target "$target" --output "$output/gpumap_$version-1_$debian.deb"
+cargo generate-rpm --arch "$machine" --output "$output/gpumap-$version-1.$machine.rpm"
 
-archive=gpumap-$version-x86_64-linux
+archive=gpumap-$version-$machine-linux
 rm -rf "target/$archive"
 mkdir -p "target/$archive"
 cp -r "$stage/gpumap" "$stage/man" "$stage/completions" examples packaging/gpumap.toml \

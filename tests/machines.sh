@@ -9,6 +9,7 @@
 #
 #   KERNELS="5.10 7.2"   these kernels alone, by the beginning of their numbers
 #   JOBS=N               machines at a time (one for each processor)
+#   MINUTES=N            what is not over by then is stopped, and has failed (chosen: 14)
 #   PAGE=FILE            writes the table into this page too (docs/where-it-runs.md)
 #
 # The newest kernel but one runs twice more, locked down for integrity and for
@@ -24,13 +25,14 @@ into=$PWD/target/machines
 # What says most about a kernel in the least time: programs in force, the decoder on
 # generated programs, the ways of watch, a container below an overlay, doctor.
 chosen=(
-    kernel::program_lists::tree
+    kernel::program_lists::tree kernel::restricted::verdicts kernel::restricted::probes
     kernel::generated::writers_match_the_kernel kernel::generated::everything_matches_the_kernel
     kernel::doctor::with_all_rights kernel::doctor::user_namespace
-    watch::overlays::environments
+    watch::environments::glibc watch::overlays::environments watch::moves::out_of_a_job_and_back
 )
-# Seconds that one machine may take.
-chosen_seconds=600 all_seconds=14400
+# Minutes that all machines together may take. The chosen tests take three on two
+# processors that have little else to do.
+chosen_minutes=14 all_minutes=1440
 
 for program in qemu-system-x86_64 busybox cpio xz python3; do
     command -v "$program" >/dev/null || { echo "machines.sh: there is no $program" >&2; exit 1; }
@@ -42,7 +44,7 @@ modules() {
 }
 
 mkdir -p "$into"
-cargo test --no-run --locked --test kernel --test watch --message-format=json-render-diagnostics 2>/dev/null |
+cargo test --no-run --locked --test kernel --test watch --message-format=json-render-diagnostics --quiet |
     python3 -c '
 import json, sys
 for line in sys.stdin:
@@ -54,14 +56,16 @@ declare -A binary
 while read -r name path; do binary[$name]=$path; done < "$into/binaries"
 
 case ${1:-chosen} in
-chosen) wanted=("${chosen[@]}") limit=$chosen_seconds cases=1 ;;
+chosen) wanted=("${chosen[@]}") minutes=$chosen_minutes cases=1 ;;
 all)
-    wanted=() limit=$all_seconds cases=20
+    wanted=() minutes=$all_minutes cases=20
     for name in kernel watch; do
         for module in $(modules "${binary[$name]}"); do wanted+=("$name::$module"); done
     done ;;
-*) wanted=("$@") limit=$all_seconds cases=10 ;;
+*) wanted=("$@") minutes=$all_minutes cases=10 ;;
 esac
+
+minutes=${MINUTES:-$minutes}
 
 # The commands that run these modules and tests of both binaries.
 tests() {
@@ -91,9 +95,12 @@ is_wanted() {
 
 # machine NAME DIR ARGUMENTS TEST…: runs tests under one kernel with these arguments.
 machine() {
-    local name=$1 dir=$2 arguments=$3
-    OUT=$into/$name.out LIMIT=$limit MEMORY=3072 CPUS=1 ARGUMENTS=$arguments tests/machines/boot.sh "$dir" "
+    local name=$1 dir=$2 arguments=$3 left=$((end - SECONDS))
+    [ "$left" -gt 0 ] || { echo "machines.sh: no time was left to start $name" >&2; return; }
+    OUT=$into/$name.out LIMIT=$left MEMORY=3072 CPUS=1 ARGUMENTS=$arguments tests/machines/boot.sh "$dir" "
         cd '$PWD'
+        # Once in memory, their pages keep nobody waiting for this machine.
+        cat ${binary[*]} target/debug/gpumap > /dev/null
         export GPUMAP_REQUIRE_ROOT=1 GPUMAP_CASES=$cases GPUMAP_TEST_SLOWER=20
         $(tests "${@:4}")
         true" || echo "machines.sh: the machine $name did not end well" >&2
@@ -113,15 +120,22 @@ start() {
 }
 
 tests/machines/kernels.sh "$into/kernels" > "$into/found"
+end=$((SECONDS + minutes * 60))
 while read -r release dir; do
     ! is_wanted "$release" || start "$release" "$dir" "" "${wanted[@]}"
 done < "$into/found"
 [ ${#names[@]} -gt 0 ] || { echo "machines.sh: no kernel was found" >&2; exit 1; }
 read -r release dir < <(tail -2 "$into/found")
-if is_wanted "$release" && [ "${1:-all}" = all ]; then
+if is_wanted "$release" && [[ ${1:-all} == all || " $* " == *" kernel::restricted "* ]]; then
     closed="sysctl.kernel.unprivileged_bpf_disabled=2 sysctl.kernel.yama.ptrace_scope=3"
     start "$release-integrity" "$dir" "lockdown=integrity $closed" kernel::restricted
     start "$release-confidentiality" "$dir" "lockdown=confidentiality $closed" kernel::restricted
 fi
 wait
-python3 tests/machines/table.py ${PAGE:+--page "$PAGE"} "$into" "${names[@]}"
+status=0
+[ "$SECONDS" -lt "$end" ] || {
+    echo "machines.sh: the machines were stopped after $minutes minutes (MINUTES)" >&2
+    status=1
+}
+python3 tests/machines/table.py ${PAGE:+--page "$PAGE"} "$into" "${names[@]}" || status=1
+exit $status

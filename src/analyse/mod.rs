@@ -46,7 +46,7 @@ mod verification;
 mod writer;
 
 pub use crate::policy::{Question, TimeLimit};
-pub use activity::{Follower, activity_totals};
+pub use activity::{Follower, activity_summary};
 pub use allocated::CallerAllocation;
 pub use attachment::is_preorder;
 pub use cgroup_gpus::CgroupGpus;

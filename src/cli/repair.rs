@@ -46,6 +46,7 @@ use super::typed;
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("which").required(true)), after_help = "\
 Examples:
+  gpumap repair 4f0c9d21                        A container.
   gpumap repair --pid 31337                     The container that this process is in.
   gpumap repair --cgroup /system.slice/docker-4f0c.scope
   gpumap repair --pid 31337 --prevent           Before the next reload.
@@ -57,6 +58,9 @@ Examples:
   gpumap repair --list                          What was done, and what became of it.
   gpumap repair --undo /run/gpumap/repair-77.json")]
 pub struct RepairArgs {
+    /// A cgroup's path, a job's number, or a container's id, its beginning or its name.
+    #[arg(value_name = "WHAT", group = "which", help_heading = "Arguments")]
+    named: Option<String>,
     /// This cgroup: a file-system path, or a path from the cgroup root.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::DirPath, value_parser = typed::cgroup(), group = "which")]
     cgroup: Option<PathBuf>,
@@ -132,11 +136,21 @@ pub struct RepairArgs {
 impl RepairArgs {
     /// The one target that was given.
     pub fn target(&self) -> PolicyTarget<'_> {
-        match (&self.cgroup, self.pid, &self.job) {
+        match (&self.cgroup, self.pid, &self.job, &self.named) {
             (Some(path), ..) => PolicyTarget::Cgroup(path.as_path()),
-            (_, Some(pid), _) => PolicyTarget::Pid(pid),
-            (.., Some(job)) => PolicyTarget::Job(job),
+            (_, Some(pid), ..) => PolicyTarget::Pid(pid),
+            (.., Some(job), _) => PolicyTarget::Job(job),
+            (.., Some(word)) if word.contains('/') => PolicyTarget::Cgroup(Path::new(word)),
+            (.., Some(word)) => PolicyTarget::Job(word),
             _ => PolicyTarget::Cgroup(Path::new("/")),
         }
+    }
+
+    /// The container that was named, if what was named can be one.
+    pub fn container(&self) -> Option<&str> {
+        let word = self.named.as_deref()?;
+        let is_job = word.bytes().next().is_some_and(|byte| byte.is_ascii_digit())
+            && word.bytes().all(|byte| byte.is_ascii_digit() || b"._+".contains(&byte));
+        (!is_job && !word.contains('/')).then_some(word)
     }
 }

@@ -16,6 +16,7 @@ use crate::gpu::NameError;
 use crate::model::{Device, JournalState, ProblemCode, RepairState, Request, RequestSet, Span, Verdict};
 use crate::observation::{Observation, Problem, Text};
 use crate::observe::{self, CgroupTarget};
+use crate::owner::Directory;
 use crate::policy::{Numbers, Rule};
 use crate::render;
 use crate::repair::{self, Like, PlannedSwap, RepairRequest};
@@ -181,6 +182,9 @@ fn undo(invocation: &mut Invocation<'_>, name: &Path) -> Result<Exit, Failure> {
 /// The cgroup, with everything below the unit that it is in.
 fn resolve(invocation: &mut Invocation<'_>, args: &RepairArgs) -> Result<(Observation, Text), Failure> {
     let is_live = invocation.global.from.is_none();
+    if let Some(word) = args.container() {
+        return container(invocation, args, word);
+    }
     let resolved = match saved::from_option(invocation)? {
         Some(mut observation) => {
             allocation::add_gres_conf(invocation, args.gres_conf.as_deref(), &mut observation)?;
@@ -192,6 +196,48 @@ fn resolve(invocation: &mut Invocation<'_>, args: &RepairArgs) -> Result<(Observ
         return Err(Failure::new(ProblemCode::Usage, "repair", "programs have no owner", "name a cgroup"));
     };
     if is_live { observe_all(invocation, args, path) } else { Ok((observation, path)) }
+}
+
+/// The node, and the cgroup of the container that a word names.
+fn container(
+    invocation: &mut Invocation<'_>,
+    args: &RepairArgs,
+    word: &str,
+) -> Result<(Observation, Text), Failure> {
+    let observation = match saved::from_option(invocation)? {
+        Some(mut observation) => {
+            allocation::add_gres_conf(invocation, args.gres_conf.as_deref(), &mut observation)?;
+            observation
+        }
+        None => {
+            let all = CgroupTarget { path: PathBuf::from("/"), recursive: true };
+            observe::cgroups(&invocation.options(), &[all])?
+        }
+    };
+    let found = Directory::new(&observation).containers(word);
+    match found.as_slice() {
+        [path] => Ok((observation, path.clone())),
+        [] => {
+            let needs =
+                "name a cgroup's path, a job's number, or a container's id; gpumap lists what is here";
+            Err(Failure::new(
+                ProblemCode::NoCgroup,
+                format!("'{word}'"),
+                "no container here is called so",
+                needs,
+            ))
+        }
+        several => {
+            let paths: Vec<_> = several.iter().map(|path| path.lossy()).collect();
+            let needs = format!("name one with --cgroup: {}", paths.join(", "));
+            Err(Failure::new(
+                ProblemCode::WhichCgroup,
+                format!("'{word}'"),
+                "it may mean several containers",
+                &needs,
+            ))
+        }
+    }
 }
 
 /// Everything that a plan for a cgroup looks at: all below its unit, or, where devices

@@ -20,7 +20,7 @@ pub(super) const KINDS: &[CheckKind] = &[
     CheckKind {
         id: "engine.cgroup-changes",
         page: "gpumap watch learns of new cgroups from fanotify or inotify, and sees new programs by the \
-               revision that the kernel counts (Linux 6.17) or by comparing lists.",
+               revision that the kernel counts (Linux 6.17, and 6.12 of Debian 13) or by comparing lists.",
         look: |node| engine(node, &EngineTask::CgroupChanges, "Changes of programs are noticed by"),
     },
     CheckKind {
@@ -53,7 +53,10 @@ fn engine(node: &NodeFacts<'_>, what: &EngineTask, begin: &str) -> Option<CheckR
 const REPLACED: &[(&str, &str)] = &[
     ("/proc", "Linux 5.8 with BTF lists processes in a tenth of the time (BPF iterators)"),
     ("queries", "Linux 6.1 reads all cgroups at once (a BPF iterator)"),
-    ("lists", "Linux 6.17 counts the changes of a cgroup's programs, so that lists need not be compared"),
+    (
+        "lists",
+        "Linux 6.17 (6.12 in Debian 13) counts the changes of a cgroup's programs, so that lists need not be compared",
+    ),
     ("uprobe", "Linux 6.13 probes a function's entry and return at once (uprobe.session), which is cheaper"),
     (
         "uprobe.multi",

@@ -74,12 +74,8 @@ fn decodes(bytes: &[u8], is_cut: bool) -> bool {
     any
 }
 
-/// Instructions have four bytes. Those whose upper half is 0 are undefined for
-/// good (`UDF`).
 #[cfg(target_arch = "aarch64")]
-fn decodes(bytes: &[u8], _is_cut: bool) -> bool {
-    bytes.first_chunk().is_some_and(|first| u32::from_le_bytes(*first) >> 16 != 0)
-}
+use super::a64::begins as decodes;
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn decodes(_bytes: &[u8], _is_cut: bool) -> bool {

@@ -11,6 +11,8 @@
 //! This room makes no system call. The caller gives a function that reads a part
 //! of the file, so that each room reads in the way that is safe for it.
 
+#[cfg(any(test, target_arch = "aarch64"))]
+mod a64;
 mod build_id;
 mod dynamic;
 mod error;

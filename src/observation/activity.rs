@@ -18,7 +18,7 @@ use crate::model::{CountTable, GpuEvidence, ProbeEngine};
 /// The number of classes in which durations of calls are counted.
 pub const DURATION_CLASSES: usize = 16;
 /// The number of classes in which the kernel counts times before the driver.
-pub const TIME_CLASSES: usize = 64;
+pub const TIME_CLASSES: usize = 166;
 /// The upper end of the first class, in nanoseconds, as a power of two: a call
 /// that took less than 128 ns. Each further class reaches twice as far; the last
 /// one takes all that is longer (from 2^21 ns, 2 ms).
@@ -265,6 +265,10 @@ pub struct InterceptedCalls {
     /// The bytes that these asked for, of functions that allocate memory of a device.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub past_bytes: u64,
+    /// Those of which that is not known: arrays of compressed or planar formats, and
+    /// descriptors that could not be read.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub past_unsized: u64,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]

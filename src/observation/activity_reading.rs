@@ -25,4 +25,12 @@ pub struct ActivityReading {
     /// activity --state`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub totals: Vec<OwnerTotals>,
+    /// How many owners there were besides whose totals are kept no longer.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub forgotten_totals: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }

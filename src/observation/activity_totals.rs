@@ -10,10 +10,13 @@ use crate::model::{CountTable, Owner};
 /// Everything that one owner did until a reading.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OwnerTotals {
-    /// Whose processes these are or were: a whole job, pod, container or unit. `None`: of
-    /// processes of which that is not known.
+    /// Whose processes these are or were: a whole job, pod, container or unit. `None`:
+    /// nobody's, or of processes of which that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
+    /// Whether it is known that these belong to no job, pod, container or unit.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_nobodys: bool,
     /// The user who answers for its first process, as in [`super::LostRoom::uid`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<u32>,

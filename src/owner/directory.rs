@@ -10,8 +10,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::scan::{FoundOwner, scan};
 use super::{TrustedNames, job_of_socket, job_of_title};
-use crate::model::{JobIdSource, Owner, OwnerPart};
+use crate::model::{CgroupPath, JobIdSource, Owner, OwnerPart};
 use crate::observation::{Detail, Observation, Process, Text};
+
+/// Characters of the shortest beginning of a container's id that is looked for.
+const ID_LEAST: usize = 4;
 
 /// Values of `job_id_source`, the most trusted first.
 const SOURCES: [JobIdSource; 3] =
@@ -48,6 +51,29 @@ impl Directory {
     /// The owner of a cgroup.
     pub fn of(&self, path: &Text) -> Option<&Owner> {
         self.owners.get(path)
+    }
+
+    /// The topmost cgroup of each container with this name, or with an id that begins so.
+    pub fn containers(&self, word: &str) -> Vec<Text> {
+        let has_id = |owner: &Owner| {
+            let begins = |id: &String| word.len() >= ID_LEAST && id.starts_with(word);
+            owner.container.as_ref().is_some_and(begins)
+        };
+        let is_meant = |owner: &Owner| {
+            let is_container = !owner.kind.is_job() && !owner.kind.is_service() && owner.part.is_none();
+            is_container && (has_id(owner) || owner.name.as_deref() == Some(word))
+        };
+        let mut paths: Vec<&Text> =
+            self.owners.iter().filter(|(_, owner)| is_meant(owner)).map(|(path, _)| path).collect();
+        paths.sort();
+        let mut tops: Vec<Text> = Vec::new();
+        for path in paths {
+            let is_inside = |top: &Text| CgroupPath::new(path).is_below(CgroupPath::new(top));
+            if !tops.iter().any(is_inside) {
+                tops.push(path.clone());
+            }
+        }
+        tops
     }
 }
 

@@ -7,70 +7,15 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::flow::each;
-use super::helpers;
-use super::part::{MAX_INSNS, Part};
+use super::links::{Called, ELSEWHERE, Links, MOST_TAIL_CALLS};
+use super::part::{MAX_INSNS, Part, each};
 use crate::bytecode::Operation;
 use crate::model::MapType;
 use crate::observation::{Map, Program};
 
-/// Why a path is not followed that goes on in another program.
-pub const ELSEWHERE: &str = "the program continues in another one (tail call)";
-/// The most tail calls that the kernel makes one after the other (`MAX_TAIL_CALL_CNT`,
-/// `linux/bpf.h`), and the most programs that are put behind one. The next call does
-/// nothing.
-pub const MOST: usize = 33;
 /// What stands between two programs: no instruction of a program that was loaded leads
 /// there.
 const BETWEEN: Operation = Operation::Unsupported { code: 0, why: "behind the end of a program" };
-
-/// Where a tail call leads.
-#[derive(Clone, Debug)]
-pub enum Called {
-    /// To this slot.
-    At(usize),
-    /// To a program that is not followed, for the reason with this number.
-    Lost(usize),
-}
-
-/// The programs behind a program, and those that cannot be there.
-#[derive(Clone, Debug, Default)]
-pub struct Links {
-    /// By their ids.
-    called: BTreeMap<u32, Called>,
-    /// Where the programs behind the first begin, in order.
-    begins: Vec<(usize, u32)>,
-    /// Why programs are not followed.
-    lost: Vec<String>,
-}
-
-impl Links {
-    /// Where a call of the program with this id leads; `None` if it is not known.
-    pub fn called(&self, id: u32) -> Option<&Called> {
-        self.called.get(&id)
-    }
-
-    /// The reason with this number.
-    pub fn why(&self, number: usize) -> Option<&str> {
-        self.lost.get(number).map(String::as_str)
-    }
-
-    /// The slots that tail calls lead to.
-    pub fn begins(&self) -> impl Iterator<Item = usize> {
-        self.called.values().filter_map(|called| match called {
-            Called::At(begin) => Some(*begin),
-            Called::Lost(_) => None,
-        })
-    }
-
-    /// The program whose instruction is at `pc`, if it is not the first, and its slot
-    /// there.
-    pub fn place(&self, pc: usize) -> (Option<u32>, usize) {
-        let behind = self.begins.partition_point(|(begin, _)| *begin <= pc);
-        let program = behind.checked_sub(1).and_then(|last| self.begins.get(last));
-        program.map_or((None, pc), |(begin, id)| (Some(*id), pc - begin))
-    }
-}
 
 /// A program with those behind it that it may go on in.
 pub struct Linked {
@@ -125,8 +70,10 @@ impl Linked {
             return Err("which reads what is kept for the program that is attached".to_owned());
         }
         let all = self.all.operations.len() + part.operations.len() + 2;
-        if self.links.begins.len() == MOST || all > MAX_INSNS {
-            return Err(format!("and there are more than {MOST} programs or {MAX_INSNS} instructions"));
+        if self.links.begins.len() == MOST_TAIL_CALLS || all > MAX_INSNS {
+            return Err(format!(
+                "and there are more than {MOST_TAIL_CALLS} programs or {MAX_INSNS} instructions"
+            ));
         }
         self.all.operations.extend([BETWEEN; 2]);
         let begin = self.all.operations.len();

@@ -54,6 +54,7 @@ mod inputs;
 mod kernel_functions;
 mod large_array;
 mod linked;
+mod links;
 mod lookup;
 mod machine;
 mod memory;

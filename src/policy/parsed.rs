@@ -8,10 +8,11 @@ use crate::bytecode::Operation;
 use crate::observation::{Map, Program};
 
 use super::as_loaded::Step;
-use super::flow::{Flow, each};
+use super::flow::Flow;
 use super::helpers;
-use super::linked::{Linked, Links};
-use super::part::Part;
+use super::linked::Linked;
+use super::links::Links;
+use super::part::{Part, each};
 
 /// A program prepared, with those that it may go on in. Copies are cheap.
 #[derive(Clone, Debug)]

@@ -1,5 +1,4 @@
-//! The instructions of one program: operations, names of calls, and what a dump does not
-//! show of them.
+//! The instructions of one program, read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +6,6 @@ use crate::bytecode::{Arithmetic, Insn, Operand, Operation};
 use crate::observation::Program;
 
 use super::as_loaded::{self, Step};
-use super::flow::each;
 use super::helpers::{self, KernelFunction};
 use super::hidden;
 use super::plain_moves::plain_moves;
@@ -117,4 +115,14 @@ fn nameless_lookups(
     };
     let calls = operations.iter().enumerate().filter(|(_, operation)| is_nameless(operation));
     calls.filter_map(|(pc, _)| Some((pc, as_loaded::element_step(insns, pc)?))).collect()
+}
+
+/// The operations without the second slots of two-slot loads.
+pub(super) fn each(operations: &[Operation]) -> impl Iterator<Item = &Operation> {
+    let mut pc = 0;
+    std::iter::from_fn(move || {
+        let operation = operations.get(pc)?;
+        pc += operation.slots();
+        Some(operation)
+    })
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::diagram::Bdd;
-use super::linked::{Called, MOST};
+use super::links::{Called, MOST_TAIL_CALLS};
 use super::machine::{Machine, Next, Stop};
 use super::state::{MachineState, TailCalls};
 use super::value::Value;
@@ -18,9 +18,9 @@ impl Machine<'_> {
     /// ways one is taken; the others are asked for again at the same place.
     pub fn tail_call(&mut self, pc: usize, state: &mut MachineState) -> Result<Next, Stop> {
         let TailCalls { made, perhaps } = state.tail_calls;
-        let is_over = made + perhaps >= MOST as u64;
+        let is_over = made + perhaps >= MOST_TAIL_CALLS as u64;
         if is_over && perhaps > 0 {
-            let why = format!("it depends on how this kernel counts more than {MOST} tail calls");
+            let why = format!("it depends on how this kernel counts more than {MOST_TAIL_CALLS} tail calls");
             return Err(Stop(why));
         }
         let ways = if is_over { Ways::new() } else { self.ways(state) };

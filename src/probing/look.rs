@@ -8,7 +8,7 @@ use std::ffi::{CStr, CString};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 
@@ -20,14 +20,17 @@ use crate::sys::absence::{OrAbsent as _, is_absence};
 use crate::sys::clock::boot_ns;
 use crate::sys::dir::{Dir, read_all};
 use crate::sys::regular_file::RegularFile;
+use crate::sys::run_state::KnownThread;
 use crate::sys::stat::stat_at;
 
 /// Bytes that are read of one process's map: some thousand libraries.
 const MAPS_LIMIT: usize = 4 << 20;
 /// Distinct C libraries, and drivers' libraries, of one process.
 pub(super) const FILES: usize = 16;
-/// How long one look may take, and how many may wait for ever.
+/// How long one look may wait for a process, how long it may take on a machine that is busy,
+/// and how many may wait for ever.
 const PATIENCE: Duration = Duration::from_millis(500);
+const LONGEST: Duration = Duration::from_secs(5);
 const WAITING: usize = 32;
 
 /// What a process has mapped.
@@ -92,6 +95,7 @@ pub(super) struct Lookers {
 struct Looker {
     questions: Sender<PathBuf>,
     answers: Receiver<Result<Option<ProcessFiles>, String>>,
+    thread: KnownThread,
     /// Answers to come that nobody wants any more.
     unwanted: usize,
 }
@@ -115,7 +119,7 @@ impl Lookers {
     /// That it takes too long, or cannot be read.
     pub(super) fn look(&mut self, place: PathBuf) -> Result<Option<ProcessFiles>, String> {
         let (looker, rest) = self.asked(place)?;
-        match looker.answers.recv_timeout(PATIENCE) {
+        match looker.answer() {
             Ok(looked) => {
                 if rest.is_empty() {
                     self.idle.push(looker);
@@ -166,16 +170,34 @@ impl Lookers {
     fn start(&self) -> Option<Looker> {
         let (questions, places) = channel::<PathBuf>();
         let (found, answers) = channel();
-        // It ends when nobody listens any more.
-        let run = move || places.into_iter().try_for_each(|place| found.send(look(&place)).ok());
+        let thread = KnownThread::default();
+        let own = thread.clone();
+        let run = move || {
+            own.begin();
+            // It ends when nobody listens any more.
+            places.into_iter().try_for_each(|place| found.send(look(&place)).ok())
+        };
         let room = self.waiting.len() < WAITING;
-        let thread = room.then(|| thread::Builder::new().name("look".to_owned()).spawn(run));
+        let started = room.then(|| thread::Builder::new().name("look".to_owned()).spawn(run));
         // Without a thread its asker says that there are too many.
-        thread?.ok().map(|_| Looker { questions, answers, unwanted: 0 })
+        started?.ok().map(|_| Looker { questions, answers, thread, unwanted: 0 })
     }
 }
 
 impl Looker {
+    /// The next answer, or that there is none in time. A thread that is at work does not wait
+    /// for the process.
+    fn answer(&self) -> Result<Result<Option<ProcessFiles>, String>, RecvTimeoutError> {
+        let begun = Instant::now();
+        loop {
+            let answer = self.answers.recv_timeout(PATIENCE);
+            let is_late = matches!(answer, Err(RecvTimeoutError::Timeout));
+            if !is_late || begun.elapsed() >= LONGEST || !self.thread.is_running() {
+                return answer;
+            }
+        }
+    }
+
     /// Takes the answers that have come and that nobody wants.
     fn without_unwanted(mut self) -> Self {
         self.unwanted -= self.answers.try_iter().take(self.unwanted).count();

@@ -21,7 +21,8 @@ pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result
 }
 
 fn argument(out: &mut dyn Write, style: Style, proof: &Proof) -> io::Result<()> {
-    writeln!(out, "May {} open {}?", sanitize::text(&proof.target), sanitize::text(&proof.device))?;
+    let (target, device) = (sanitize::text(&proof.target), sanitize::text(&proof.device));
+    writeln!(out, "May {target} open {device}? {}", style.verdict(proof.verdict))?;
     for (index, program) in proof.programs.iter().enumerate() {
         writeln!(out)?;
         part(out, style, index + 1, program)?;

@@ -4,12 +4,12 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use super::activity::amounts;
+use super::activity::{amounts, at_least};
 use super::cell::{Glyph, UNSURE};
 use super::table::{self, Last};
 use super::{Style, gpu_names, inventory, node, owner, process, sanitize, wrap};
 use crate::model::{CellState, InForce};
-use crate::report::{Finding, Gpu, Matrix, MatrixCell, MatrixLimit, MatrixRow, Payload};
+use crate::report::{Finding, Gpu, Matrix, MatrixActivity, MatrixCell, MatrixLimit, MatrixRow, Payload};
 
 /// Columns up to which each has the whole name of its GPU.
 const NAMED: usize = 8;
@@ -112,13 +112,20 @@ fn activity(row: &MatrixRow) -> [String; 4] {
     let Some(activity) = &row.activity else { return ["-"; 4].map(str::to_owned) };
     #[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
     let launches = amounts::count(activity.launches as f64);
+    let marked = |text| at_least::marked(activity.partial, text);
     [
-        launches,
-        amounts::bytes(activity.copied_bytes),
-        amounts::bytes(activity.memory_bytes),
-        amounts::idle_or_waiting(activity.waiting_seconds, activity.idle_seconds)
-            .unwrap_or_else(|| "-".to_owned()),
+        marked(launches),
+        marked(amounts::bytes(activity.copied_bytes)),
+        marked(amounts::bytes(activity.memory_bytes)),
+        idle(activity),
     ]
+}
+
+/// How long ago the last call was, or how long the longest one lasts.
+pub(super) fn idle(activity: &MatrixActivity) -> String {
+    let none = if activity.partial { "?" } else { "-" };
+    let text = amounts::idle_or_waiting(activity.waiting_seconds, activity.idle_seconds);
+    text.unwrap_or_else(|| none.to_owned())
 }
 
 /// `10 GiB 30 %`, each once; `10 GiB!` does not hold, of `10 GiB?` that is not known.

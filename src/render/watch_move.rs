@@ -22,7 +22,8 @@ pub(super) fn what(event: &Event, moved: &MoveEvent, inventory: &[Gpu]) -> Strin
     let from = path(moved.from.as_ref(), moved.from_hex.as_ref(), "a cgroup that is not seen from here");
     let to =
         path(event.cgroup.as_ref(), event.cgroup_hex.as_ref(), "a cgroup that is gone or not seen from here");
-    format!("{left}{thread}{verb} from {from} to {to}{}", reach(moved, inventory))
+    let again = if moved.again { " (not known before)" } else { "" };
+    format!("{left}{thread}{verb} from {from} to {to}{}{again}", reach(moved, inventory))
 }
 
 /// `, gained nvidia1, lost nvidia0`.
@@ -79,6 +80,9 @@ mod tests {
             text,
             format!("left slurm job 7, step 0, task 0: moved from {JOB} to /, gained nvidia1, lost nvidia0")
         );
+        let lost = Some(vec!["GPU-0".to_owned()]);
+        let again = MoveEvent { gained: Some(vec![]), lost, again: true, ..from() };
+        assert!(line(Some("/"), again).ends_with(" to /, lost nvidia0 (not known before)"));
         assert!(line(None, from()).ends_with(
             " to a cgroup that is gone or not seen from here, which GPUs it gained or lost is not known"
         ));

@@ -172,6 +172,10 @@ pub struct MoveEvent {
     /// GPUs for which that is unknown on one side alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<String>,
+    /// Whether this move was told before, when programs of one of the cgroups were
+    /// not decoded yet.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub again: bool,
 }
 
 /// Devices of GPUs that a process opened or closed between two looks.

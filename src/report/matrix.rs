@@ -160,6 +160,10 @@ pub struct MatrixActivity {
     /// Bytes per second, as `launches_per_second`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copied_bytes_per_second: Option<f64>,
+    /// Whether calls of it found no room: then all numbers are the least that it did, and how
+    /// long ago its last call was is not known.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
 }
 
 /// A limit of a process for one GPU.

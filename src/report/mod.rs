@@ -35,7 +35,7 @@ mod vgpu;
 pub use activity::{
     ActiveProcess, Activity, CallError, CallNow, CountedLibrary, DurationClass, GpuUse, GpuWork, Intercepted,
     Interception, KernelWays, LostCalls, MemoryUse, OwnerActivity, OwnerWork, QuietHolder, Rates, StreamUse,
-    Work,
+    Unattributed, Work,
 };
 pub use audit::{Audit, AuditConfig, AuditOptions, Checked, Counts, FindingKind, FixedFinding};
 pub use cgroup::{Cgroup, Effective, GpuVerdict, InstanceVerdict};

@@ -94,8 +94,8 @@ pub struct RepairJournal {
     pub program: u32,
     /// Its kernel tag.
     pub tag: String,
-    /// The revision of the cgroup's list before; 0 where the kernel has none (before
-    /// Linux 6.17).
+    /// The revision of the cgroup's list before; 0 where the kernel has none (most
+    /// before Linux 6.17).
     pub revision: u64,
     /// The file that keeps the old program.
     pub pin: String,

@@ -28,6 +28,7 @@ pub mod pidfd;
 pub mod probed;
 pub mod regular_file;
 pub mod retry;
+pub mod run_state;
 pub mod seccomp;
 pub mod spawn;
 pub mod stat;

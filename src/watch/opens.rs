@@ -129,9 +129,9 @@ impl OpensWatcher {
         if *asked < ASKED {
             *asked += 1;
             let pid = change.process.pid;
-            let limit = TimeLimit::at(Instant::now().checked_add(SOON));
             // Then the event does not say which are denied: it is not known.
             let seen = observe::processes(&self.options, &[pid]).ok();
+            let limit = TimeLimit::at(Instant::now().checked_add(SOON));
             devices.held_denied = seen.and_then(|seen| denied_of(&seen, pid, &change.devices, &limit));
         }
         Some(Event { devices: Some(devices), ..about })

@@ -10,6 +10,7 @@ use crate::support::bpf::MULTI;
 use crate::support::cgroup::Cgroup;
 use crate::support::host;
 use crate::support::node::{Sleeper, attach_deny, relative};
+use crate::support::wait::within;
 use gpumap::analyse::{self, CallerAllocation};
 use gpumap::audit::{self, Config};
 use gpumap::model::{ProblemCode, Severity};
@@ -145,7 +146,7 @@ fn reasons() {
     assert_eq!(ask(&[full.clone(), node("/dev/hl1", 7)]), "the node has another number");
     assert_eq!(ask(&[full.clone(), node("/proc/devices", 7)]), "the node has another number");
     fs::write(cgroup.path().join("cgroup.freeze"), "1").unwrap();
-    let frozen = Instant::now() + Duration::from_secs(5);
+    let frozen = Instant::now() + within(5);
     while !fs::read_to_string(cgroup.path().join("cgroup.events")).unwrap().contains("frozen 1") {
         assert!(Instant::now() < frozen, "not frozen");
     }
@@ -185,7 +186,7 @@ fn processes_that_cannot_answer() {
 fn move_first(from: &Cgroup, to: PathBuf) -> std::thread::JoinHandle<()> {
     let (procs, freeze) = (from.path().join("cgroup.procs"), from.path().join("cgroup.freeze"));
     std::thread::spawn(move || {
-        let end = Instant::now() + Duration::from_secs(20);
+        let end = Instant::now() + within(20);
         while Instant::now() < end {
             if let Some(pid) = fs::read_to_string(&procs).unwrap_or_default().lines().next() {
                 fs::write(&to, pid).unwrap();
@@ -216,7 +217,7 @@ fn processes_are_taken_home() {
     let moved = fs::read_to_string(home.join("cgroup.procs")).unwrap();
     assert!(moved.parse::<u32>().is_ok_and(|pid| pid != std::process::id()), "{moved:?}");
     fs::remove_dir_all(&home).unwrap();
-    let end = Instant::now() + Duration::from_secs(20);
+    let end = Instant::now() + within(20);
     while left_behind() > 0 || !procs(&cgroup).is_empty() {
         assert!(Instant::now() < end, "never waited for");
         std::thread::sleep(Duration::from_millis(10));

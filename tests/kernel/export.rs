@@ -9,9 +9,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::support::cgroup::Cgroup;
+use crate::support::wait::{patience, within};
 use crate::support::{host, node};
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running `gpumap export --listen` of a scratch cgroup.
 struct Exporter {
@@ -30,7 +29,7 @@ impl Exporter {
         let exporter = Self { child, address };
         let began = Instant::now();
         while exporter.get("/metrics", "").is_none_or(|answer| !answer.contains("\ngpumap_gpus 4\n")) {
-            assert!(began.elapsed() < PATIENCE, "no metrics come");
+            assert!(began.elapsed() < patience(), "no metrics come");
             std::thread::sleep(Duration::from_millis(50));
         }
         exporter
@@ -60,7 +59,7 @@ impl Exporter {
     fn wait_for(&self, sample: &str, is_it: impl Fn(f64) -> bool) {
         let began = Instant::now();
         while !self.value(sample).is_some_and(&is_it) {
-            assert!(began.elapsed() < PATIENCE, "{sample} is {:?}", self.value(sample));
+            assert!(began.elapsed() < patience(), "{sample} is {:?}", self.value(sample));
             std::thread::sleep(Duration::from_millis(100));
         }
     }
@@ -122,7 +121,7 @@ fn hostile_clients() {
         if number % 50 == 49 {
             let began = Instant::now();
             assert!(exporter.value("gpumap_gpus") == Some(4.0), "after {number} clients");
-            assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+            assert!(began.elapsed() < within(5), "{:?}", began.elapsed());
         }
     }
     // One byte at a time keeps no connection: the whole request has a moment.
@@ -139,7 +138,7 @@ fn hostile_clients() {
                 }
             }
         });
-        assert!(began.elapsed() < PATIENCE, "{} connections stay", clients.len());
+        assert!(began.elapsed() < patience(), "{} connections stay", clients.len());
         std::thread::sleep(Duration::from_millis(100));
     }
     assert_eq!(exporter.value("gpumap_gpus"), Some(4.0));
@@ -161,7 +160,7 @@ fn first_of_many() {
     let others: Vec<TcpStream> =
         (0..120).map(|_| TcpStream::connect(exporter.address).expect("a connection")).collect();
     send(nix::sys::signal::Signal::SIGCONT);
-    first.set_read_timeout(Some(PATIENCE)).expect("a socket");
+    first.set_read_timeout(Some(patience())).expect("a socket");
     let mut answer = String::new();
     let read = first.read_to_string(&mut answer);
     assert!(read.is_ok() && answer.contains("\ngpumap_gpus 4\n"), "{read:?} {answer:?}");
@@ -261,7 +260,7 @@ fn full_disk() {
 fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let began = Instant::now();
     while !is_so() {
-        assert!(began.elapsed() < PATIENCE, "{what} does not come");
+        assert!(began.elapsed() < patience(), "{what} does not come");
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -347,7 +346,7 @@ fn no_directory_yet() {
     fs::create_dir(&directory).expect("a directory");
     let began = Instant::now();
     while !file.exists() {
-        assert!(began.elapsed() < PATIENCE);
+        assert!(began.elapsed() < patience());
         std::thread::sleep(Duration::from_millis(100));
     }
     assert!(fs::read_to_string(&file).expect("a file").contains("\ngpumap_looks_total "));

@@ -6,9 +6,10 @@ use std::io::Read as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::support::host;
+use crate::support::wait::within;
 use nix::sys::stat::{Mode, SFlag, makedev, mknod};
 use nix::unistd::{Gid, Uid, fchownat, mkfifo};
 
@@ -168,7 +169,7 @@ fn fifos() {
     let open = fifo.clone();
     let reader = std::thread::spawn(move || fs::read(open).unwrap());
     while save(&fifo).status.code() == Some(2) {
-        assert!(start.elapsed() < Duration::from_secs(60));
+        assert!(start.elapsed() < within(60));
     }
     assert!(is_observation(&reader.join().unwrap()));
 
@@ -181,7 +182,7 @@ fn fifos() {
     let output = gpumap(&["--from", big.to_str().unwrap(), "snapshot", "-o", fifo.to_str().unwrap()]);
     assert!(said(&output).ends_with("its reader takes nothing\n"), "{}", said(&output));
     assert!(idle.read(&mut [0; 16]).unwrap() > 0);
-    assert!(start.elapsed() < Duration::from_secs(120));
+    assert!(start.elapsed() < within(120));
     assert!(fs::metadata(&fifo).unwrap().file_type().is_fifo());
     assert_eq!(fs::read_dir(&dir).unwrap().count(), 2);
 }
@@ -293,7 +294,7 @@ fn reading_is_bounded() {
     for args in ways(fifo) {
         let start = Instant::now();
         let output = gpumap(&[&["--json", "--timeout", "50ms"], &args[..]].concat());
-        assert!(start.elapsed() < Duration::from_secs(30), "{args:?}");
+        assert!(start.elapsed() < within(30), "{args:?}");
         let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(output.status.code(), Some(2), "{args:?}: {document}");
     }
@@ -356,7 +357,7 @@ fn the_time_limit_reaches_the_decoder() {
     let args = ["--json", "--timeout", "1s", "--from", file.to_str().unwrap(), "cgroup", "-r", "/"];
     let output = gpumap(&args);
     // Forty programs take a minute and more without a limit.
-    assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
+    assert!(start.elapsed() < within(15), "{:?}", start.elapsed());
     let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((output.status.code(), &answer["complete"]), (Some(3), &false.into()));
     let errors = answer["errors"].as_array().unwrap();
@@ -400,7 +401,7 @@ fn gres_conf_is_bounded() {
             path.display()
         );
         let output = shell(&script);
-        assert!(start.elapsed() < Duration::from_secs(30), "{name}: {:?}", start.elapsed());
+        assert!(start.elapsed() < within(30), "{name}: {:?}", start.elapsed());
         assert!(said(&output).contains(why) && said(&output).len() < 4096, "{name}: {}", said(&output));
     }
 }
@@ -418,7 +419,7 @@ fn deep_paths_are_refused() {
     fs::write(&file, node.to_string()).unwrap();
     let start = Instant::now();
     let output = gpumap(&["--from", file.to_str().unwrap(), "node"]);
-    assert!(start.elapsed() < Duration::from_secs(30));
+    assert!(start.elapsed() < within(30));
     assert!(said(&output).contains("nested too deeply"), "{}", said(&output));
 }
 

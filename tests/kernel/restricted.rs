@@ -4,7 +4,8 @@
 //! missing.
 
 use std::fs;
-use std::process::{Command, Output};
+use std::io::{Read as _, Write as _};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -49,11 +50,12 @@ fn verdicts() {
 #[test]
 fn environments() {
     let Some(_host) = host::shared() else { return };
-    let mut child =
-        Command::new("sleep").arg("600").env("CUDA_VISIBLE_DEVICES", "61").spawn().expect("sleep");
-    while fs::read_to_string(format!("/proc/{}/comm", child.id())).expect("a process") != "sleep\n" {
-        std::thread::yield_now();
-    }
+    let mut cat = Command::new("cat");
+    cat.env("CUDA_VISIBLE_DEVICES", "61").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = cat.spawn().expect("cat");
+    // It has started when it answers, on every kernel.
+    child.stdin.as_mut().expect("a pipe").write_all(b"x").expect("it reads");
+    child.stdout.as_mut().expect("a pipe").read_exact(&mut [0]).expect("it answers");
     let (document, code) = json(&["pid", &child.id().to_string()]);
     child.kill().expect("a child");
     child.wait().expect("a child");
@@ -67,12 +69,15 @@ fn environments() {
 }
 
 /// Make sure that the commands which load programs that read the kernel's memory work, or
-/// say in one sentence that lockdown forbids it.
+/// say in one sentence that lockdown forbids it: also with the limit of locked memory that
+/// units have.
 #[test]
 fn probes() {
     let Some(_host) = host::shared() else { return };
     for command in ["watch", "activity"] {
-        let ended = gpumap(&[command, "--for", "10ms"]);
+        let mut limited = Command::new("prlimit");
+        limited.args(["--memlock=65536", env!("CARGO_BIN_EXE_gpumap"), command, "--for", "10ms"]);
+        let ended = limited.output().expect("prlimit");
         let said = text(&ended);
         if is_confidential() {
             assert_eq!(ended.status.code(), Some(2), "{command}: {said}");

@@ -12,6 +12,7 @@ use crate::support::attacker::{Attacker, build, run};
 use crate::support::cgroup::{self, Cgroup};
 use crate::support::slurm::spec::write_openable;
 use crate::support::victim::Scratch;
+use crate::support::wait::within;
 use crate::support::{host, node};
 
 /// The user that the job is of, and the first GPU.
@@ -85,7 +86,7 @@ fn is_empty(cgroup: &Path) -> bool {
 }
 
 fn wait_until(is_so: impl Fn() -> bool) {
-    let end = Instant::now() + Duration::from_secs(20);
+    let end = Instant::now() + within(20);
     while !is_so() {
         assert!(Instant::now() < end, "it did not come to pass");
         std::thread::sleep(Duration::from_millis(2));

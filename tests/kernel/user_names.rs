@@ -3,19 +3,20 @@
 
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::support::cgroup::Cgroup;
 use crate::support::host;
 use crate::support::node::relative;
 use crate::support::victim::{Scratch, Victim};
+use crate::support::wait::within;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
 const GPUMAP: &str = env!("CARGO_BIN_EXE_gpumap");
 /// No look may take longer than that, whatever a name service does.
-const LONGEST: Duration = Duration::from_secs(20);
+const LONGEST: u64 = 20;
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -82,7 +83,7 @@ fn name_service() {
 
     let started = Instant::now();
     let output = service.run(&["pid", "--json", &pid(&silent)]);
-    assert!(started.elapsed() < LONGEST, "{:?}", started.elapsed());
+    assert!(started.elapsed() < within(LONGEST), "{:?}", started.elapsed());
     let found = process(&output);
     assert_eq!((&found["user"], &found["uid"]), (&Value::Null, &4243.into()), "{}", text(&output.stderr));
     // The answer lacks nothing: no verdict rests on a name.
@@ -122,7 +123,7 @@ fn states() {
     let victim = Victim::start(&scratch.build("gcc"), "wait");
     let number = Pid::from_raw(i32::try_from(victim.pid()).unwrap());
     kill(number, Signal::SIGSTOP).unwrap();
-    let end = Instant::now() + LONGEST;
+    let end = Instant::now() + within(LONGEST);
     let mut table = String::new();
     while Instant::now() < end && !table.contains("stopped") {
         table = text(&gpumap(&["pid", &pid(&victim)]).stdout);

@@ -6,14 +6,25 @@
 #   OUT=DIR      the directory (required)     CPUS=N      processors (1)
 #   MEMORY=MIB   memory (2048)                LIMIT=S     seconds (900)
 #   ARGUMENTS=…  of the kernel's command line
+#   MACHINE=…    x86_64 or aarch64 (that of this machine)
+#   ROOT=DIR     a root directory of that architecture, with busybox-static, in place of
+#                this machine's; the working directory is at its own place in it
 #
 # By emulation (TCG), which works everywhere and is some twenty times slower than the
-# machine. Needs qemu-system-x86, virtiofsd, busybox-static, cpio, xz-utils.
+# machine. Needs qemu-system-x86 or qemu-system-arm, virtiofsd, busybox-static, cpio, xz-utils.
 set -euo pipefail
 kernel=$(realpath "$1")
 command=$2
+base=$(realpath "${ROOT:-/}")
 work=$(mktemp -d)
 server=
+
+case ${MACHINE:-$(uname -m)} in
+x86_64) qemu=(qemu-system-x86_64 -cpu max) console=ttyS0 ;;
+# The signatures of pointers are not the architecture's, which are slow to emulate.
+aarch64) qemu=(qemu-system-aarch64 -M virt -cpu max,pauth-impdef=on) console=ttyAMA0 ;;
+*) echo "boot.sh: no such machine" >&2; exit 1 ;;
+esac
 trap '[ -z "$server" ] || kill "$server" 2>/dev/null || true; rm -rf "$work"' EXIT
 
 # One of the places where distributions put it.
@@ -29,7 +40,7 @@ virtiofsd() {
 modules=(virtio_ring virtio virtio_pci_modern_dev virtio_pci_legacy_dev virtio_pci fuse virtiofs netfs overlay)
 root=$work/root
 mkdir -p "$root"/{bin,modules,proc,sys,dev,lower,upper,new}
-cp /bin/busybox "$root/bin/"
+cp "$base/bin/busybox" "$root/bin/"
 ln -s busybox "$root/bin/sh"
 for module in "${modules[@]}"; do
     file=$(find "$kernel" -name "$module.ko*" -print -quit)
@@ -39,6 +50,7 @@ for module in "${modules[@]}"; do
     esac
 done
 printf '%s\n' "$command" > "$root/command"
+[ "$base" = / ] || pwd > "$root/place"
 cat > "$root/init" <<'INIT'
 #!/bin/sh
 b=/bin/busybox
@@ -51,6 +63,13 @@ $b mount -t virtiofs root /lower || { echo "init: no root"; $b poweroff -f; }
 $b mount -t tmpfs upper /upper; $b mkdir /upper/files /upper/work
 $b mount -t overlay -o lowerdir=/lower,upperdir=/upper/files,workdir=/upper/work overlay /new ||
     { echo "init: no overlay"; $b poweroff -f; }
+if [ -e /place ]; then
+    here=$($b cat /place)
+    $b mkdir -p /below /upper/here /upper/over "/new$here"
+    $b mount -t virtiofs here /below && $b mount -t overlay -o \
+        "lowerdir=/below,upperdir=/upper/here,workdir=/upper/over" here "/new$here" && $b umount -l /below ||
+        { echo "init: no working directory"; $b poweroff -f; }
+fi
 # The overlay has them; nothing that is done to this first root reaches them any more.
 $b umount -l /lower && $b umount -l /upper || { echo "init: the layers stay"; $b poweroff -f; }
 $b mount --move /dev /new/dev; $b mount -t proc proc /new/proc; $b mount -t sysfs sys /new/sys
@@ -68,6 +87,8 @@ exec $b switch_root /new /bin/bash /tmp/start
 INIT
 cat > "$root/start" <<'START'
 export HOME=/root TERM=dumb PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+# Before 5.11 programs count as locked memory. gpumap raises its limit, the tests do not.
+ulimit -l unlimited
 /bin/bash /tmp/command > /tmp/out/output 2>&1 < /dev/null
 echo $? > /tmp/out/status
 /bin/busybox poweroff -f
@@ -83,20 +104,34 @@ serve() {
         --thread-pool-size=2 > "$work/$1.log" 2>&1 &
     server="$server $!"
 }
-serve root /
+serve root "$base"
 serve out "$(realpath "$OUT")"
+shares=(root out)
+[ "$base" = / ] || { serve here "$PWD"; shares+=(here); }
 trap 'kill $server 2>/dev/null || true; rm -rf "$work"' EXIT
-until [ -S "$work/root.socket" ] && [ -S "$work/out.socket" ]; do
-    for daemon in $server; do kill -0 "$daemon" || { cat "$work"/*.log >&2; exit 1; }; done
-    sleep 0.1
+devices=()
+for share in "${shares[@]}"; do
+    until [ -S "$work/$share.socket" ]; do
+        for daemon in $server; do kill -0 "$daemon" || { cat "$work"/*.log >&2; exit 1; }; done
+        sleep 0.1
+    done
+    devices+=(-chardev "socket,id=$share,path=$work/$share.socket" -device "vhost-user-fs-pci,chardev=$share,tag=$share")
 done
 
-timeout "${LIMIT:-900}" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp "${CPUS:-1}" -m "${MEMORY:-2048}" \
+# The kernel of x86 measures the processor's own clock when it starts, and wrongly on a
+# busy machine: hpet is a clock of that machine.
+[ "$console" != ttyS0 ] || ARGUMENTS="clocksource=hpet ${ARGUMENTS:-}"
+ended=0
+timeout "${LIMIT:-900}" "${qemu[@]}" -accel tcg,thread=multi -smp "${CPUS:-1}" -m "${MEMORY:-2048}" \
     -object "memory-backend-memfd,id=memory,size=${MEMORY:-2048}M,share=on" -numa node,memdev=memory \
-    -chardev "socket,id=root,path=$work/root.socket" -device vhost-user-fs-pci,chardev=root,tag=root \
-    -chardev "socket,id=out,path=$work/out.socket" -device vhost-user-fs-pci,chardev=out,tag=out \
-    -nographic -no-reboot -nodefaults -serial "file:$OUT/console" \
+    "${devices[@]}" -nographic -no-reboot -nodefaults -serial "file:$OUT/console" \
     -kernel "$(find "$kernel" -name 'vmlinuz*' -print -quit)" -initrd "$work/initrd" \
-    -append "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check ${ARGUMENTS:-}" </dev/null
-[ -e "$OUT/status" ] || { tail -20 "$OUT/console" >&2; echo "boot.sh: the machine did not end by itself" >&2; exit 1; }
+    -append "console=$console quiet panic=-1 mitigations=off no_timer_check ${ARGUMENTS:-}" </dev/null || ended=$?
+[ -e "$OUT/status" ] || {
+    tail -20 "$OUT/console" >&2
+    why="did not end by itself"
+    [ "$ended" != 124 ] || why="was stopped after ${LIMIT:-900} seconds"
+    echo "boot.sh: the machine $why" >&2
+    exit 1
+}
 exit "$(cat "$OUT/status")"

@@ -3,15 +3,23 @@
 # DIR/RELEASE, one for each of its releases, and prints "RELEASE DIRECTORY" lines. What is
 # there already is kept. Takes them from the mirror that this machine's apt uses, without
 # touching apt's own state.
+#
+#   ARCHITECTURE=…  as Debian names it (that of this machine)
+#   RELEASES="…"    of Debian (bullseye bookworm trixie sid)
+#   FLAVOUR=…       another kernel than that for virtual machines (cloud-ARCHITECTURE)
 set -euo pipefail
 mkdir -p "$1"/apt/{lists/partial,archives/partial} "$1/packages"
 dir=$(realpath "$1")
 
 mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -E '/debian/?$' | head -1)
 [ -n "$mirror" ] || { echo "kernels.sh: apt names no mirror of Debian" >&2; exit 1; }
-releases=(bullseye bookworm trixie sid)
+read -ra releases <<<"${RELEASES:-bullseye bookworm trixie sid}"
+architecture=${ARCHITECTURE:-$(dpkg --print-architecture)}
+flavour=${FLAVOUR:-cloud-$architecture}
 printf "deb [trusted=yes] $mirror %s main\n" "${releases[@]}" > "$dir/apt/sources.list"
 cat > "$dir/apt/apt.conf" <<C
+APT::Architecture "$architecture";
+APT::Architectures { "$architecture"; };
 Dir::State::Lists "$dir/apt/lists";
 Dir::State::Status "/dev/null";
 Dir::Cache "$dir/apt";
@@ -22,14 +30,14 @@ Acquire::Languages "none";
 APT::Sandbox::User "root";
 C
 export APT_CONFIG=$dir/apt/apt.conf
-[ -e "$dir/apt/fresh" ] || { apt-get update -qq && touch "$dir/apt/fresh"; }
+fresh=$dir/apt/fresh-$(IFS=- && echo "${releases[*]}")
+[ -e "$fresh" ] || { apt-get update -qq && touch "$fresh"; }
 
-architecture=$(dpkg --print-architecture)
 cd "$dir/packages"
 for release in "${releases[@]}"; do
     # The metapackage names the kernel; since 6.19 what is in its modules and its image are
     # packages of their own.
-    image=$(apt-cache show "linux-image-cloud-$architecture/$release" |
+    image=$(apt-cache show "linux-image-$flavour/$release" |
         sed -n 's/^Depends:.*\(linux-image-[0-9][^ ,]*\).*/\1/p' | head -1)
     [ -n "$image" ] || { echo "kernels.sh: $release has no kernel for virtual machines" >&2; exit 1; }
     version=${image#linux-image-}

@@ -92,7 +92,13 @@ def main(directory, releases, page):
     rows = [["module", *releases]]
     rows += [[module, *(cell(machines[r], modules[module]) for r in releases)] for module in sorted(modules)]
     if page:
-        ran = {(row[0], column(name)): text for row in rows[1:] for name, text in zip(releases, row[1:])}
+        # Of a machine that was stopped it is not known what its other tests would have said.
+        ran = {
+            (row[0], column(name)): text
+            for row in rows[1:]
+            for name, text in zip(releases, row[1:])
+            if machines[name].complete
+        }
         write_page(pathlib.Path(page), {place: text for place, text in ran.items() if text != "-"})
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:

@@ -209,7 +209,7 @@ fn usage_errors() {
 #[test]
 fn usage_errors_of_hostile_names() {
     for name in ["x\u{202e}y", "x\u{2066}\u{85}y"] {
-        let output = gpumap(&["repair", name]);
+        let output = gpumap(&["doctor", name]);
         let text = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2));
         assert!(text.contains("unexpected argument 'x\\u{") && !text.contains(name), "{text:?}");

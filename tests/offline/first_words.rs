@@ -38,6 +38,19 @@ fn spellings() {
     assert!(code == 0 && ["4711", "4712", "4713", "4714"].iter().all(|id| said.contains(id)), "{said}");
 }
 
+/// Make sure that a container is found by its id or the beginning of it.
+#[test]
+fn containers() {
+    let node = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/nodes/hami-containers.json");
+    let repair = |word: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gpumap"));
+        let output = command.arg("--from").arg(&node).args(["repair", word]).output().unwrap();
+        String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+    };
+    assert!(repair("3c1d").contains("(docker 3c1d6f0b8a52)"), "{}", repair("3c1d"));
+    assert!(repair("3c1").contains("no container here is called so"), "{}", repair("3c1"));
+}
+
 /// Make sure that an answer to a wrong first line names the right one.
 #[test]
 fn proposals() {

@@ -3,14 +3,15 @@
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::victim::Scratch;
+use super::wait::within;
 
 const SUPPORT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/c");
 /// No command may take longer than that, whatever it looks at. With
 /// `--timeout 2s` each takes about two seconds.
-const LONGEST: Duration = Duration::from_secs(30);
+const LONGEST: u64 = 30;
 
 /// Compiles a program of `tests/support/c`.
 pub fn build(scratch: &Scratch, name: &str) -> PathBuf {
@@ -76,10 +77,10 @@ pub fn run(command: &mut Command) -> (i32, String) {
         let read = output.read_to_string(&mut text);
         let _ = sender.send(read.map(|_| text));
     });
-    let text = receiver.recv_timeout(LONGEST);
+    let text = receiver.recv_timeout(within(LONGEST));
     let text = text.unwrap_or_else(|_| {
         let _ = child.kill();
-        panic!("{command:?} did not end within {LONGEST:?}")
+        panic!("{command:?} did not end within {LONGEST} s")
     });
     let status = child.wait().unwrap();
     println!("{:?} took {:?}, {status}", command.get_args().collect::<Vec<_>>(), begun.elapsed());

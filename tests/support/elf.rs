@@ -7,6 +7,9 @@ use std::path::Path;
 /// Bytes of a table that is under the limit for one.
 pub const TABLE: u64 = (60 << 20) / 24 * 24;
 
+/// `e_machine` of this machine: AArch64 or x86-64.
+const MACHINE: u16 = if cfg!(target_arch = "aarch64") { 183 } else { 62 };
+
 /// A library that says of itself that it has four tables of 60 MiB, two of
 /// symbols and two of their names, and whose hash table has one endless chain of
 /// symbols with the hash that is looked for. It takes 70 KiB on the disk.
@@ -15,7 +18,7 @@ pub fn library(path: &Path) {
     let mut set = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
     set(0, b"\x7fELF\x02\x01\x01");
     let sections = 64 + 2 * 56;
-    for (at, value) in [(16, 3_u16), (18, 62), (54, 56), (56, 2), (58, 64), (60, 5)] {
+    for (at, value) in [(16, 3_u16), (18, MACHINE), (54, 56), (56, 2), (58, 64), (60, 5)] {
         set(at, &value.to_le_bytes());
     }
     // All of the file is one executable segment; the dynamic section is at 4096.

@@ -5,14 +5,14 @@ use std::io::{Read as _, Write as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::pty::{PtyMaster, grantpt, posix_openpt, ptsname_r, unlockpt};
 use nix::sys::termios::{FlowArg, tcflow};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+use super::wait::patience;
 
 /// A command whose terminal it is, without a shell between.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl Pty {
 
     /// Reads until the command has written this.
     pub fn wait(&mut self, what: &str) {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + patience();
         let master = self.master.as_mut().expect("a terminal");
         while !self.seen.contains(what) {
             assert!(Instant::now() < end, "never: {what}\n{:?}", self.seen);

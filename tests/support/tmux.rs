@@ -6,9 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::host;
-
-/// How long something may take to appear, on a machine that is busy with other things.
-const PATIENCE: Duration = Duration::from_secs(60);
+use super::wait::patience;
 
 /// A tmux server with one window. It ends with the test.
 #[derive(Debug)]
@@ -91,7 +89,7 @@ impl Tmux {
 
     /// The screen as soon as this holds of it.
     pub fn wait_until(&self, what: &str, holds: impl Fn(&str) -> bool) -> String {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + patience();
         loop {
             let screen = self.screen();
             if holds(&screen) {
@@ -109,7 +107,7 @@ impl Tmux {
 
     /// The same below another process.
     pub fn pid_below(&self, parent: u32, name: &str) -> u32 {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + patience();
         loop {
             if let Some(pid) = child(parent, name) {
                 return pid;

@@ -7,11 +7,16 @@ use std::time::{Duration, Instant};
 
 use nix::libc;
 
-/// How long to wait for what takes no time: a minute, and on an emulated machine as many
-/// times that as it is slower than a real one (`GPUMAP_TEST_SLOWER`).
+/// How long to wait for what takes no time: a minute, see [`within`].
 pub fn patience() -> Duration {
+    within(60)
+}
+
+/// So many seconds, and on an emulated machine as many times that as it is slower than a
+/// real one (`GPUMAP_TEST_SLOWER`).
+pub fn within(seconds: u64) -> Duration {
     let factor = std::env::var("GPUMAP_TEST_SLOWER").ok().and_then(|factor| factor.parse().ok());
-    Duration::from_secs(60) * factor.unwrap_or(1)
+    Duration::from_secs(seconds) * factor.unwrap_or(1)
 }
 
 /// Waits until it is so, for [`patience`] at most.

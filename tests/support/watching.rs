@@ -16,6 +16,14 @@ use gpumap::model::EventKind;
 use gpumap::report::Event;
 
 use super::host::Host;
+use super::wait::{eventually, patience};
+
+/// The options of gcc for control-flow protection.
+pub const PROTECTED: &str = if cfg!(target_arch = "aarch64") {
+    "-mbranch-protection=standard -Wl,-z,force-bti"
+} else {
+    "-fcf-protection=full"
+};
 
 /// A scratch directory and a scratch cgroup, removed with the value.
 pub struct Place {
@@ -52,15 +60,9 @@ impl Place {
     /// A process that is stopped before its first statement; a signal lets it
     /// go on.
     pub fn stopped(&self, words: &[&str]) -> Child {
-        let mut child = self.command(words).env("STOPPED", "1").spawn().unwrap();
-        let stopped = (0..1000).any(|_| {
-            thread::sleep(Duration::from_millis(10));
-            fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap().contains(") T ")
-        });
-        if !stopped {
-            let _ = child.kill();
-            panic!("it does not stop: {:?}", child.wait());
-        }
+        let child = self.command(words).env("STOPPED", "1").spawn().unwrap();
+        let stat = format!("/proc/{}/stat", child.id());
+        eventually("the process stops", || fs::read_to_string(&stat).unwrap().contains(") T "));
         child
     }
 
@@ -173,7 +175,7 @@ impl Watch {
     /// come.
     pub fn each(&self, mut last: impl FnMut(Event) -> bool) {
         loop {
-            match self.events.recv_timeout(Duration::from_secs(120)) {
+            match self.events.recv_timeout(2 * patience()) {
                 Ok(event) => {
                     if last(event) {
                         return;
@@ -186,7 +188,7 @@ impl Watch {
 
     /// The events up to the one that is waited for.
     pub fn until(&self, mut last: impl FnMut(&Event) -> bool) -> Vec<Event> {
-        let end = Instant::now() + Duration::from_secs(120);
+        let end = Instant::now() + 2 * patience();
         let mut found = Vec::new();
         loop {
             match self.events.recv_timeout(end.saturating_duration_since(Instant::now())) {

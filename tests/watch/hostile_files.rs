@@ -11,7 +11,7 @@ use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::wait::eventually;
+use crate::support::wait::{eventually, within};
 use crate::support::watching::{CUDA, Place, Watch, is_probed};
 use gpumap::model::EventKind;
 use gpumap::report::Event;
@@ -196,7 +196,7 @@ fn leased() {
     let events = scene.watch.until(|event| event.event == EventKind::Uncovered && is_of(event, user.0.id()));
     let why = events.last().unwrap().why.clone().unwrap();
     // The kernel takes a lease away after 45 seconds, lease-break-time.
-    assert!(why.contains("lease") && begun.elapsed() < Duration::from_secs(40), "{why}");
+    assert!(why.contains("lease") && begun.elapsed() < within(40), "{why}");
 }
 
 /// Make sure that a device that is mapped under a library's name is not opened.
@@ -316,5 +316,5 @@ fn huge_tables() {
     let peak: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
     println!("{peak} KiB at most, {:?}", begun.elapsed());
     assert!(peak < MEMORY, "{peak} KiB");
-    assert!(begun.elapsed() < Duration::from_secs(60));
+    assert!(begun.elapsed() < within(60));
 }

@@ -3,6 +3,7 @@
 //! nobody reads.
 
 use crate::support::host;
+use crate::support::wait::within;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -117,9 +118,9 @@ fn stuck(place: &Place, mode: &str, kind: &str, how: &str, first: bool) {
     let mut second = Command::new(env!("CARGO_BIN_EXE_gpumap"));
     second.env("GPUMAP_TEST_PROBES", mode).args(["watch", "--cgroup", cgroup, "--for", "100ms"]);
     let mut second = second.stdout(Stdio::null()).spawn().unwrap();
-    assert_eq!(ends(&mut second, Duration::from_secs(30)), Some(0), "another watch does not end");
+    assert_eq!(ends(&mut second, within(30)), Some(0), "another watch does not end");
     signal(&watch.child, Signal::SIGTERM);
-    assert_eq!(ends(&mut watch.child, Duration::from_secs(30)), Some(0), "it does not end");
+    assert_eq!(ends(&mut watch.child, within(30)), Some(0), "it does not end");
     let gone = (0..200).any(|_| {
         sleep(Duration::from_millis(50));
         loaded().is_subset(&before)
@@ -168,7 +169,7 @@ fn environments() {
 /// Whether a process can be forked, with a copy of its memory, in a moment.
 fn forks() -> bool {
     let mut shell = Command::new("sh").args(["-c", "( : ) && ( : )"]).spawn().unwrap();
-    ends(&mut shell, Duration::from_secs(10)) == Some(0)
+    ends(&mut shell, within(10)) == Some(0)
 }
 
 /// Make sure that a process that holds the lock of its memory map keeps neither
@@ -194,7 +195,7 @@ fn held_maps() {
         });
         drop(holder);
         signal(&watch.child, Signal::SIGTERM);
-        assert_eq!(ends(&mut watch.child, Duration::from_secs(30)), Some(0), "it does not end");
+        assert_eq!(ends(&mut watch.child, within(30)), Some(0), "it does not end");
 
         println!("{mode}, held at the end");
         let (mut watch, _) = Watch::start_with(Some(mode), &["--cgroup", cgroup]);
@@ -203,7 +204,7 @@ fn held_maps() {
         sleep(Duration::from_secs(1));
         assert!(forks(), "the node stands still");
         drop(holder);
-        assert_eq!(ends(&mut watch.child, Duration::from_secs(30)), Some(0), "it does not end");
+        assert_eq!(ends(&mut watch.child, within(30)), Some(0), "it does not end");
         let mut other = other;
         let _ = other.kill();
         let _ = other.wait();
@@ -325,7 +326,7 @@ fn unread_output() {
         if lasting == "60m" {
             signal(&watch, Signal::SIGTERM);
         }
-        assert_eq!(ends(&mut watch, Duration::from_secs(60)), Some(3), "{lasting}");
+        assert_eq!(ends(&mut watch, within(60)), Some(3), "{lasting}");
         assert!(state.exists());
         drop(flood);
     }
@@ -362,7 +363,7 @@ fn stopped_reader() {
     // What waits is read long before that.
     sleep(Duration::from_secs(15));
     signal(&watch, Signal::SIGTERM);
-    assert_eq!(ends(&mut watch, Duration::from_secs(60)), Some(0));
+    assert_eq!(ends(&mut watch, within(60)), Some(0));
     let told = reader.join().unwrap();
     assert_eq!(told.values.len(), 5, "{told:?}");
     assert!(told.lost[&Some(HOSTILE)] > 0 && told.lost.len() == 1, "{:?}", told.lost);
@@ -393,7 +394,7 @@ fn flood_of_output() {
         line.clear();
         bytes += output.read_line(&mut line).unwrap();
         assert!(bytes < OUTPUT, "{bytes} bytes");
-        assert!(begun.elapsed() < Duration::from_secs(400), "{bytes} bytes and none is left out");
+        assert!(begun.elapsed() < within(400), "{bytes} bytes and none is left out");
         lost = line.contains("a user may cause");
     }
     println!("{bytes} bytes within {:?}: {line}", begun.elapsed());
@@ -408,7 +409,7 @@ fn flood_of_output() {
     }
     signal(&watch, Signal::SIGTERM);
     std::thread::spawn(move || std::io::copy(&mut output, &mut std::io::sink()));
-    assert_eq!(ends(&mut watch, Duration::from_secs(60)), Some(0));
+    assert_eq!(ends(&mut watch, within(60)), Some(0));
 }
 
 /// Make sure that very many processes with very long values take little memory.

@@ -1,5 +1,6 @@
-//! `gpumap watch` with functions whose first instruction makes a probe dear: the
-//! probe is put at the second one, and everything is seen as at the first.
+//! `gpumap watch` with functions whose first instruction makes a probe dear (x86-64: the
+//! probe is put at the second one, and everything is seen as at the first), or is for
+//! control-flow protection (aarch64: the probe is put there).
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
@@ -7,15 +8,25 @@ use std::path::Path;
 use std::process::Child;
 
 use gpumap::elf::{ElfFile, SymbolKind};
-use gpumap::model::EventKind;
 
 use super::environments::every_mode;
 use crate::support::host;
 use crate::support::wait::eventually;
-use crate::support::watching::{CUDA, ORDER, Place, Watch, assert_changes, is_probed, modes};
+use crate::support::watching::{PROTECTED, Place, Watch, is_probed, modes};
 
-/// Where the instruction is that a breakpoint (`int3`) makes of the first byte.
-const BREAKPOINT: u8 = 0xcc;
+/// What a probe puts in the place of an instruction: `int3`, or `brk` with the number that
+/// the kernel has for probes.
+const BREAKPOINT: &[u8] =
+    if cfg!(target_arch = "aarch64") { &0xd420_00a0_u32.to_le_bytes() } else { &[0xcc] };
+/// How functions begin that are compiled for control-flow protection: `endbr64`, `push rbp`;
+/// `paciasp`, with which the return address is signed, or `bti c`.
+const BEGINNINGS: &[&[u8]] = if cfg!(target_arch = "aarch64") {
+    &[&0xd503_233f_u32.to_le_bytes(), &0xd503_245f_u32.to_le_bytes()]
+} else {
+    &[b"\xf3\x0f\x1e\xfa\x55"]
+};
+/// Bytes of them before the probe.
+const BEHIND: usize = if cfg!(target_arch = "aarch64") { 0 } else { 4 };
 
 /// Where a function begins in a library, and with which bytes, by its file.
 fn function(library: &Path, name: &str) -> (u64, Vec<u8>) {
@@ -50,32 +61,32 @@ fn assert_place(child: &Child, library: &Path, functions: &[&str], behind: usize
         let found = || in_memory(child, library, offset, original.len());
         eventually(name, || found() != original);
         let mut expected = original.clone();
-        expected[behind] = BREAKPOINT;
+        expected[behind..behind + BREAKPOINT.len()].copy_from_slice(BREAKPOINT);
         assert_eq!(found(), expected, "{name}");
     }
 }
 
 /// Make sure that calls of a C library that was compiled for control-flow
 /// protection are seen whole, from the first one on, with each kind of probes,
-/// and that the probes are behind endbr64.
+/// and that the probes are where they should be: behind endbr64, at paciasp.
 #[test]
-fn behind_endbr64() {
+fn control_flow_protection() {
     let Some(root) = host::shared() else { return };
     for (mode, _) in modes() {
         let place = Place::new(&root);
-        let flags = "gcc -shared -fPIC -O0 -fcf-protection=full -Wl,-soname,libc.so.7";
-        let library = place.build("libc_environment.c", "libc.so.7", flags);
+        let flags = format!("gcc -shared -fPIC -O0 {PROTECTED} -Wl,-soname,libc.so.7");
+        let library = place.build("libc_environment.c", "libc.so.7", &flags);
         let functions = ["setenv", "putenv", "unsetenv", "clearenv"];
         for name in functions {
             let (_, beginning) = function(&library, name);
-            assert!(beginning.starts_with(b"\xf3\x0f\x1e\xfa\x55"), "{name}: {beginning:x?}");
+            assert!(BEGINNINGS.iter().any(|one| beginning.starts_with(one)), "{name}: {beginning:x?}");
         }
         let flags = format!("gcc {} -Wl,-rpath,{}", library.display(), place.directory.display());
         let program = place.build("watch.c", "protected", &flags);
         // Its library is found with the first process, as any but the node's own.
         let mut first = place.command(&[program.to_str().unwrap(), "wait"]).spawn().unwrap();
         let (watch, _) = Watch::start_with(Some(mode), &["--cgroup", place.cgroup.to_str().unwrap()]);
-        assert_place(&first, &library, &functions, 4);
+        assert_place(&first, &library, &functions, BEHIND);
         every_mode(&place, &watch, &program);
         first.kill().unwrap();
         first.wait().unwrap();
@@ -83,9 +94,13 @@ fn behind_endbr64() {
 }
 
 /// Make sure that the initialisation of a driver is seen whose functions begin as
-/// those of NVIDIA's do, and that the probe is behind the comparison.
+/// those of NVIDIA's do on x86-64, and that the probe is behind the comparison.
+#[cfg(target_arch = "x86_64")]
 #[test]
 fn behind_a_comparison() {
+    use crate::support::watching::{CUDA, ORDER, assert_changes};
+    use gpumap::model::EventKind;
+
     let Some(root) = host::shared() else { return };
     for (mode, _) in modes() {
         let place = Place::new(&root);

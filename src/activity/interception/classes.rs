@@ -1,14 +1,16 @@
-//! Classes of times, as the kernel side sorts them (`bpf/interception.h`): 16 ns each at
-//! first, then four for each power of two.
+//! Classes of times, as the kernel side sorts them (`bpf/interception.h`): 16 ns each up to
+//! two microseconds, then four for each power of two.
 
 use crate::observation::{DURATION_CLASSES, TIME_CLASSES};
 
 /// The first classes, their length, and where the others begin.
-const LINEAR: usize = 8;
+const LINEAR: usize = 128;
 const STEP: u64 = 16;
-const FIRST_BITS: usize = 7;
+const FIRST_BITS: usize = 11;
 /// Powers of two that are split in four.
-const OCTAVES: usize = 13;
+const OCTAVES: usize = 9;
+/// The first power of two of the classes of durations that other sums have.
+const COARSE_BITS: u32 = 7;
 
 /// Where a class begins, in nanoseconds.
 fn begin(class: usize) -> u64 {
@@ -42,10 +44,8 @@ pub(super) fn quick(classes: &[u64; TIME_CLASSES]) -> Option<u64> {
 pub(super) fn coarse(classes: &[u64; TIME_CLASSES]) -> [u64; DURATION_CLASSES] {
     let mut all = [0_u64; DURATION_CLASSES];
     for (class, calls) in classes.iter().enumerate() {
-        let place = class.checked_sub(LINEAR).map_or(0, |after| match after.checked_sub(4 * OCTAVES) {
-            None => after / 4 + 1,
-            Some(last) => OCTAVES + 1 + last,
-        });
+        let power = begin(class).checked_ilog2().unwrap_or(0);
+        let place = (power + 1).saturating_sub(COARSE_BITS) as usize;
         if let Some(sum) = all.get_mut(place) {
             *sum = sum.saturating_add(*calls);
         }
@@ -57,25 +57,25 @@ pub(super) fn coarse(classes: &[u64; TIME_CLASSES]) -> [u64; DURATION_CLASSES] {
 mod tests {
     use super::*;
 
-    /// Make sure that classes follow each other without a gap, and that the quick calls are
-    /// told apart by a tenth of their time or less.
+    /// Make sure that classes follow each other without a gap, and that quick calls are told
+    /// to 16 ns.
     #[test]
     fn scale() {
         assert_eq!(
-            [0, 1, 8, 9, 12, 60, 61, 62].map(begin),
-            [0, 16, 128, 160, 256, 1 << 20, 1 << 21, 1 << 22]
+            [0, 1, 8, 127, 128, 129, 132, 164, 165].map(begin),
+            [0, 16, 128, 2032, 2048, 2560, 4096, 1 << 20, 1 << 21]
         );
         assert!((0..TIME_CLASSES).all(|class| begin(class) < begin(class + 1)));
         let mut classes = [0; TIME_CLASSES];
         assert_eq!(quick(&classes), None);
-        (classes[17], classes[40]) = (100, 800);
-        // The class from 576... to 640 ns.
+        (classes[36], classes[144]) = (100, 800);
+        // The class from 576 to 592 ns.
         let found = quick(&classes).unwrap();
-        assert!((begin(17)..begin(18)).contains(&found), "{found}");
+        assert!((576..592).contains(&found), "{found}");
         assert_eq!(coarse(&classes).iter().sum::<u64>(), 900);
         assert_eq!((coarse(&classes)[3], coarse(&classes)[9]), (100, 800));
         let mut last = [0; TIME_CLASSES];
-        (last[60], last[61]) = (1, 2);
-        assert_eq!((coarse(&last)[14], coarse(&last)[15]), (1, 2));
+        (last[7], last[164], last[165]) = (3, 1, 2);
+        assert_eq!((coarse(&last)[0], coarse(&last)[14], coarse(&last)[15]), (3, 1, 2));
     }
 }

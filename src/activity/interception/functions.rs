@@ -34,14 +34,30 @@ pub(super) const FUNCTIONS: [&str; 29] = [
     "cuMipmappedArrayCreate",
 ];
 
-/// The cookie of a driver's function, by its number: the number, and which argument says how
-/// many bytes are allocated, counted from 1. How many an array takes is not counted.
+/// Where a call says how many bytes of a device it asks for: `enum bytes` of
+/// `bpf/interception.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bytes {
+    None = 0,
+    InArgument = 1,
+    WidthAndHeight = 2,
+    Array = 3,
+    Array3d = 4,
+    Mipmaps = 5,
+}
+
+/// The cookie of a driver's function, by its number: the number, and where it says how many
+/// bytes of a device are allocated.
 pub(super) fn driver_cookie(number: u32) -> u64 {
     let place = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
-    let bytes = match place.and_then(|place| FUNCTIONS.get(place)) {
-        Some(&("cuMemAllocHost_v2" | "cuMemHostAlloc" | "cuMemAllocPitch_v2")) | None => 0,
-        Some(name) if name.starts_with("cuMemAlloc") || *name == "cuMemCreate" => 2,
-        Some(_) => 0,
+    let bytes = match place.and_then(|place| FUNCTIONS.get(place)).copied() {
+        Some("cuMemAllocPitch_v2") => Bytes::WidthAndHeight,
+        Some("cuArrayCreate_v2") => Bytes::Array,
+        Some("cuArray3DCreate_v2") => Bytes::Array3d,
+        Some("cuMipmappedArrayCreate") => Bytes::Mipmaps,
+        Some("cuMemAllocHost_v2") | None => Bytes::None,
+        Some(name) if name.starts_with("cuMemAlloc") || name == "cuMemCreate" => Bytes::InArgument,
+        Some(_) => Bytes::None,
     };
-    u64::from(number) | bytes << 8
+    u64::from(number) | (bytes as u64) << 8
 }

@@ -76,7 +76,7 @@ pub(super) fn clear(
     for (key, value) in loaded.entries(TABLE)? {
         if row(&key, &value).is_none_or(|(pid, start, _)| !is_alive(pid, start)) {
             loaded.remove(TABLE, &key)?;
-            returned.add(loaded, word(&value, 40).unwrap_or(OTHERS))?;
+            returned.add(loaded, word(&value, 48).unwrap_or(OTHERS))?;
         }
     }
     Ok(())
@@ -95,6 +95,7 @@ fn row(key: &[u8], value: &[u8]) -> Option<Row> {
         quick_ns: classes::quick(&classes),
         past: long(value, 24)?,
         past_bytes: long(value, 32)?,
+        past_unsized: long(value, 40)?,
     };
     Some((word(key, 8)?, start / TICK_NS, calls))
 }
@@ -102,7 +103,7 @@ fn row(key: &[u8], value: &[u8]) -> Option<Row> {
 /// The calls of a row by how long they took.
 pub(super) fn classes(value: &[u8]) -> Option<[u64; TIME_CLASSES]> {
     let mut classes = [0; TIME_CLASSES];
-    for (class, at) in classes.iter_mut().zip((48..).step_by(8)) {
+    for (class, at) in classes.iter_mut().zip((56..).step_by(8)) {
         *class = long(value, at)?;
     }
     Some(classes)
@@ -126,12 +127,12 @@ mod tests {
         let mut key = 70_000_000_u64.to_ne_bytes().to_vec();
         key.extend(5_u32.to_ne_bytes());
         key.extend(1_u32.to_ne_bytes());
-        let value: Vec<u8> = (1..71_u64).flat_map(u64::to_ne_bytes).collect();
+        let value: Vec<u8> = (1..174_u64).flat_map(u64::to_ne_bytes).collect();
         let (pid, start, calls) = row(&key, &value).unwrap();
         assert_eq!((pid, start, calls.function.as_str()), (5, 7, "cuLaunchKernel"));
         assert_eq!((calls.calls, calls.reached, calls.ns), (1, 2, 3));
-        assert_eq!((calls.past, calls.past_bytes), (4, 5));
-        assert_eq!((calls.durations[0], calls.durations[15]), ((7..15).sum::<u64>(), 68));
+        assert_eq!((calls.past, calls.past_bytes, calls.past_unsized), (4, 5, 6));
+        assert_eq!((calls.durations[0], calls.durations[15]), ((8..16).sum::<u64>(), 173));
         assert_eq!(row(&key, &value[..100]), None);
         key[12] = 99;
         assert_eq!(row(&key, &value), None);

@@ -252,6 +252,7 @@ pub(super) fn intercepted_since(now: &InterceptedCalls, before: &InterceptedCall
             quick_ns: now.quick_ns,
             past: now.past.checked_sub(before.past)?,
             past_bytes: now.past_bytes.checked_sub(before.past_bytes)?,
+            past_unsized: now.past_unsized.checked_sub(before.past_unsized)?,
         })
     };
     of_all().unwrap_or_else(|| now.clone())

@@ -7,9 +7,13 @@ use crate::model::InForce;
 use crate::observation::{InterceptedCalls, ProcessActivity};
 use crate::report::{GpuUse, Intercepted, Interception, KernelWays, Vgpu};
 
-/// What two measurements of a probe's time differ by on a busy machine: a library that takes
-/// less cannot be told from the probe. As a share of the probe's time.
-const MARGIN: f64 = 0.25;
+/// What two measurements of a probe's time differ by on a busy machine, as a share of it.
+const NOISE: f64 = 0.25;
+/// How many times the probe's time a library takes at least if that is told. gpumap measures
+/// its probe in a loop, with everything it needs in the caches. In a program that uses much memory
+/// between two calls a probe takes up to twice as long, and that cannot be told from
+/// the library's own time.
+const TOLD: f64 = 2.0;
 
 impl Reader<'_> {
     /// The calls of a process that went through such a library; `None` if none did. `gpus` is
@@ -53,8 +57,8 @@ impl Reader<'_> {
         let measured = (since.reached > 0).then(|| seconds(since.ns) / since.reached as f64);
         let quick = since.quick_ns.filter(|_| since.reached > 0).map(seconds);
         let (library, at_most) = match quick.zip(self.probe) {
-            Some((quick, probe)) if quick - probe >= probe * MARGIN => (Some(quick - probe), None),
-            Some((quick, probe)) => (None, Some((quick - probe).max(0.0) + probe * MARGIN)),
+            Some((quick, probe)) if quick - probe >= probe * TOLD => (Some(quick - probe), None),
+            Some((quick, probe)) => (None, Some((quick - probe).max(0.0) + probe * NOISE)),
             None => (None, None),
         };
         let per = |amount: f64| self.interval.filter(|length| *length > 0.0).map(|length| amount / length);
@@ -68,6 +72,7 @@ impl Reader<'_> {
             library_at_most_seconds: at_most,
             past: calls.past,
             past_bytes: calls.past_bytes,
+            past_unsized: calls.past_unsized,
             share: library.and_then(|library| per(library * since.reached as f64)),
             durations: amounts::durations(&since.durations),
         }

@@ -17,7 +17,43 @@ const CODES: usize = 256;
 /// All owners.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
-    owners: BTreeMap<Option<Owner>, Account>,
+    owners: BTreeMap<Key, Account>,
+    /// How many are kept no longer.
+    forgotten: u64,
+}
+
+/// Whose processes are added up together.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    Owner(Box<Owner>),
+    Nobody,
+    /// Of one user, who may be the user of an owner.
+    Unknown(Option<u32>),
+}
+
+impl Key {
+    fn of(counted: &ProcessActivity, known: &Known) -> Self {
+        match &known.owner {
+            Some(owner) => Self::Owner(Box::new(super::owners::whole(owner))),
+            None if known.is_nobodys() => Self::Nobody,
+            None => Self::Unknown(counted.account),
+        }
+    }
+
+    fn of_totals(totals: &OwnerTotals) -> Self {
+        match &totals.owner {
+            Some(owner) => Self::Owner(Box::new(owner.clone())),
+            None if totals.is_nobodys => Self::Nobody,
+            None => Self::Unknown(totals.account),
+        }
+    }
+
+    fn owner(&self) -> Option<Owner> {
+        match self {
+            Self::Owner(owner) => Some(owner.as_ref().clone()),
+            Self::Nobody | Self::Unknown(_) => None,
+        }
+    }
 }
 
 /// What is kept of one owner.
@@ -39,10 +75,15 @@ impl Ledger {
         for totals in totals {
             let past = OwnerTotals { partial: true, alive: 0, ..totals };
             self.owners.insert(
-                past.owner.clone(),
+                Key::of_totals(&past),
                 Account { is_known: true, now: past.clone(), past, ..Account::default() },
             );
         }
+    }
+
+    /// How many owners there were whose totals are kept no longer.
+    pub(super) fn forgotten(&self) -> u64 {
+        self.forgotten
     }
 
     /// All of it.
@@ -66,12 +107,14 @@ impl Ledger {
         active: &ActiveProcess,
         known: &Known,
     ) {
-        let owner = known.owner.as_ref().map(super::owners::whole);
-        let account = self.owners.entry(owner.clone()).or_default();
+        let key = Key::of(counted, known);
+        let (owner, is_nobodys) = (key.owner(), key == Key::Nobody);
+        let account = self.owners.entry(key).or_default();
         if !std::mem::replace(&mut account.is_known, true) {
             let since_ns = counted.since_ns;
             account.past = OwnerTotals {
                 owner,
+                is_nobodys,
                 account: counted.account,
                 since_ns,
                 until_ns: since_ns,
@@ -109,17 +152,17 @@ impl Ledger {
         while self.owners.len() > OWNERS {
             let Some(least) = self.least() else { break };
             self.owners.remove(&least);
+            self.forgotten += 1;
         }
     }
 
     /// Of the user who has most owners, the one that ended first.
-    fn least(&self) -> Option<Option<Owner>> {
+    fn least(&self) -> Option<Key> {
         let mut users: BTreeMap<Option<u32>, usize> = BTreeMap::new();
         self.owners.values().for_each(|account| *users.entry(account.now.account).or_default() += 1);
         let (user, _) = users.into_iter().max_by_key(|(_, owners)| *owners)?;
         let its = self.owners.iter().filter(|(_, account)| account.now.account == user);
-        its.min_by_key(|(_, account)| (account.now.alive, account.now.until_ns))
-            .map(|(owner, _)| owner.clone())
+        its.min_by_key(|(_, account)| (account.now.alive, account.now.until_ns)).map(|(key, _)| key.clone())
     }
 }
 

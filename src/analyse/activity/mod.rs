@@ -16,6 +16,7 @@ mod neighbours;
 mod owners;
 mod process;
 mod since;
+mod summary;
 mod totals;
 mod used;
 mod waiting;
@@ -27,6 +28,7 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
 use crate::observation::{Activity, ActivityReading, LostRoom, Observation, OwnerTotals, QuietProcess};
+use crate::owner::JobName;
 use crate::policy::TimeLimit;
 use crate::report::{self, ActiveProcess, CountedLibrary, LostCalls, Payload, QuietHolder, Work};
 
@@ -105,6 +107,7 @@ impl Follower {
             process.resolved = self.known.get(&key).map(Known::resolved).unwrap_or_default();
         }
         reading.totals = self.ledger.totals();
+        reading.forgotten_totals = self.ledger.forgotten();
     }
 
     /// What the observation's reading tells, and what happened since the one before.
@@ -169,8 +172,9 @@ impl Follower {
             (Reverse(busy(process)), process.pid, process.start_time, process.ended_at.clone())
         });
         let activity = Self::frame(reading, clock, join);
-        let quiet = quiet(&reading.sums, clock, &neighbours);
-        with_totals(report::Activity { interval_seconds: interval, processes, quiet, ..activity })
+        let activity = report::Activity { interval_seconds: interval, processes, ..activity };
+        let quiet = quiet(&reading.sums, clock, &neighbours, &activity);
+        with_totals(report::Activity { quiet, ..activity })
     }
 
     /// What a reading tells beside the processes.
@@ -198,8 +202,13 @@ impl Follower {
     }
 }
 
-/// The processes that hold GPUs and made no call.
-fn quiet(sums: &Activity, clock: Clock, neighbours: &Neighbours<'_>) -> Vec<QuietHolder> {
+/// The processes that hold GPUs and made no call that was counted.
+fn quiet(
+    sums: &Activity,
+    clock: Clock,
+    neighbours: &Neighbours<'_>,
+    activity: &report::Activity,
+) -> Vec<QuietHolder> {
     let holder = |quiet: &QuietProcess| {
         let (cgroup, process) = neighbours.there((quiet.pid, quiet.start_time))?;
         Some(QuietHolder {
@@ -211,6 +220,7 @@ fn quiet(sums: &Activity, clock: Clock, neighbours: &Neighbours<'_>) -> Vec<Quie
             owner: cgroup.owner.clone(),
             since: clock.time(quiet.since_ns),
             gpus: process.held.clone().filter(|held| !held.is_empty())?,
+            partial: used::may_be_missing(process.uid, activity),
         })
     };
     sums.quiet.iter().filter_map(holder).collect()
@@ -243,15 +253,19 @@ pub(super) fn of_present(join: &JoinedNode<'_>, answer: &Payload) -> Option<repo
     Some(with_totals(activity))
 }
 
-/// What owners did from begin to end, as an observation's reading keeps it: the answer of
-/// `gpumap activity --summary`.
-pub fn activity_totals(observation: &Observation, limit: &TimeLimit) -> Payload {
+/// What jobs did from begin to end, or all owners where none is named, as an observation's
+/// reading keeps it: the answer of `gpumap activity --summary`. Whether something of it is
+/// not known.
+pub fn activity_summary(observation: &Observation, jobs: &[JobName], limit: &TimeLimit) -> (Payload, bool) {
     let join = JoinedNode::new(observation, limit);
+    let mut is_unknown = false;
     let activity = observation.activity.as_deref().map(|reading| {
         let frame = Follower::frame(reading, Clock::of(reading), &join);
-        Box::new(report::Activity { totals: totals::of(observation), ..frame })
+        let (activity, unknown) = summary::of(observation, reading, frame, jobs);
+        is_unknown = unknown;
+        Box::new(activity)
     });
-    Payload { activity, gpus: Some(join.gpus), ..Payload::default() }
+    (Payload { activity, gpus: Some(join.gpus), ..Payload::default() }, is_unknown)
 }
 
 /// The sums over all processes and over those of each owner.

@@ -38,6 +38,11 @@ impl Known {
         self.devices.get(&device).map(|(meaning, _)| meaning)
     }
 
+    /// Whether it is known that it belongs to no job, pod, container or unit.
+    pub(super) fn is_nobodys(&self) -> bool {
+        self.place.as_ref().is_some_and(|place| place.owner.is_none())
+    }
+
     /// The devices of which the GPU is known.
     pub(super) fn resolved(&self) -> Vec<ResolvedDevice> {
         let one = |((api, ordinal), (meaning, _)): (&DeviceKey, &(Meaning, SetFlags))| {

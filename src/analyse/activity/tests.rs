@@ -3,11 +3,10 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::DeviceType;
-use crate::model::GpuEvidence;
+use crate::model::{CountTable, DeviceType, GpuEvidence};
 use crate::observation::{
-    Answer, ContextSums, CopiedBytes, DURATION_CLASSES, ErrorCount, GpuApi, HeldDevice, NamedDevice,
-    ProcessActivity, StreamSums,
+    Answer, ContextSums, CopiedBytes, DURATION_CLASSES, ErrorCount, GpuApi, HeldDevice, InterceptedCalls,
+    NamedDevice, ProcessActivity, StreamSums,
 };
 use crate::report::GpuUse;
 
@@ -52,7 +51,7 @@ fn process(pid: u32, streams: Vec<StreamSums>, contexts: Vec<ContextSums>) -> Pr
 fn reading(clock_ns: u64, processes: Vec<ProcessActivity>) -> ActivityReading {
     let sums = Activity { clock_ns, since_ns: SECOND, sampled_every: 64, processes, ..Activity::default() };
     let at = "2026-11-21T09:16:51Z".to_owned();
-    ActivityReading { at, every_ms: 2000, whole_node: true, sums, totals: Vec::new() }
+    ActivityReading { at, every_ms: 2000, whole_node: true, sums, ..ActivityReading::default() }
 }
 
 fn with(mut node: Observation, reading: ActivityReading) -> Observation {
@@ -283,8 +282,39 @@ fn quiet_holders() {
     let answer = report(&mut Follower::default(), &with(holding(node(), 115, &[0]), reading.clone()));
     let [one] = answer.quiet.as_slice() else { panic!("{answer:?}") };
     assert_eq!((one.pid, &one.gpus, one.owner.as_ref().unwrap().job_id), (115, &vec![key(0)], Some(4711)));
-    assert_eq!(one.since, "2026-11-21T09:16:45.000Z");
-    assert!(report(&mut Follower::default(), &with(node(), reading)).quiet.is_empty());
+    assert!(one.since == "2026-11-21T09:16:45.000Z" && !one.partial);
+    assert!(report(&mut Follower::default(), &with(node(), reading.clone())).quiet.is_empty());
+    // Its calls may have found no room: then it may have made some.
+    reading.sums.lost = vec![LostRoom { map: CountTable::Processes, count: 1, uid: None }];
+    let answer = report(&mut Follower::default(), &with(holding(node(), 115, &[0]), reading));
+    assert!(answer.quiet[0].partial, "{answer:?}");
+}
+
+/// Make sure that the time in a library before the driver is told only where it is far longer
+/// than what a probe takes in a program whose caches are cold.
+#[test]
+fn time_in_a_library() {
+    let told = |quick_ns: u64| {
+        let calls = InterceptedCalls {
+            function: "cuLaunchKernel".to_owned(),
+            calls: 10,
+            reached: 10,
+            ns: 10 * quick_ns,
+            quick_ns: Some(quick_ns),
+            ..InterceptedCalls::default()
+        };
+        let mut its = process(115, vec![stream(7, 0, 3)], vec![context(7, Some(0))]);
+        its.intercepted = vec![calls];
+        let mut reading = reading(8 * SECOND, vec![its]);
+        reading.sums.probe_ns = Some(500);
+        let answer = report(&mut Follower::default(), &with(node(), reading));
+        let one = answer.processes[0].interception.clone().unwrap().functions.remove(0);
+        [one.library_seconds, one.library_at_most_seconds].map(|it| it.map(|it| (it * 1e9).round()))
+    };
+    assert_eq!(told(490), [None, Some(125.0)]);
+    assert_eq!(told(630), [None, Some(255.0)]);
+    assert_eq!(told(1400), [None, Some(1025.0)]);
+    assert_eq!(told(2200), [Some(1700.0), None]);
 }
 
 /// Make sure that calls of an unknown context are put beside others on the same GPU.

@@ -38,6 +38,7 @@ fn owner(clock: Clock, totals: &OwnerTotals) -> report::OwnerWork {
     });
     report::OwnerWork {
         owner: totals.owner.clone(),
+        is_nobodys: totals.is_nobodys,
         since: clock.time(totals.since_ns),
         until: clock.time(totals.until_ns),
         seconds: seconds(lasted),

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 
 use crate::model::Owner;
-use crate::report::{Activity, GpuUse, Matrix, MatrixActivity, Process, RowKey};
+use crate::report::{ActiveProcess, Activity, GpuUse, Matrix, MatrixActivity, Process, RowKey};
 
 /// The activity of a node, to be found.
 #[derive(Debug, Default)]
@@ -23,13 +23,14 @@ impl<'a> Works<'a> {
                 launches: one.counts.launches.saturating_add(one.counts.graph_launches),
                 copied_bytes: one.counts.copied_bytes(),
                 memory_bytes: one.memory.now_bytes,
-                idle_seconds: one.idle_seconds,
+                idle_seconds: one.idle_seconds.filter(|_| one.lost.is_empty()),
                 waiting_seconds: one.waiting_seconds,
+                partial: !one.lost.is_empty(),
                 ..MatrixActivity::default()
             };
             Some((one.owner.as_ref()?, work))
         };
-        let processes = activity.processes.iter().map(|one| ((one.pid, one.start_time), together(&one.gpus)));
+        let processes = activity.processes.iter().map(|one| ((one.pid, one.start_time), of_process(one)));
         Self { owners: activity.owners.iter().filter_map(owner).collect(), processes: processes.collect() }
     }
 
@@ -45,14 +46,18 @@ impl<'a> Works<'a> {
 }
 
 /// What a process does on all GPUs.
-fn together(uses: &[GpuUse]) -> MatrixActivity {
+fn of_process(process: &ActiveProcess) -> MatrixActivity {
+    let uses = &process.gpus;
+    let partial = !process.lost.is_empty();
+    let idle = uses.iter().filter_map(|one| one.idle_seconds).min_by(f64::total_cmp);
     let sum = |of: &dyn Fn(&GpuUse) -> u64| uses.iter().map(of).fold(0, u64::saturating_add);
     MatrixActivity {
         launches: sum(&|one| one.counts.launches.saturating_add(one.counts.graph_launches)),
         copied_bytes: sum(&|one| one.counts.copied_bytes()),
         memory_bytes: sum(&|one| one.memory.now_bytes),
-        idle_seconds: uses.iter().filter_map(|one| one.idle_seconds).min_by(f64::total_cmp),
+        idle_seconds: idle.filter(|_| !partial),
         waiting_seconds: uses.iter().filter_map(|one| one.waiting_seconds).max_by(f64::total_cmp),
+        partial,
         ..MatrixActivity::default()
     }
 }
@@ -83,4 +88,22 @@ fn rate(activity: &mut MatrixActivity, before: &MatrixActivity, seconds: f64) {
     let per_second = |now: u64, then: u64| now.checked_sub(then).map(|more| more as f64 / seconds);
     activity.launches_per_second = per_second(activity.launches, before.launches);
     activity.copied_bytes_per_second = per_second(activity.copied_bytes, before.copied_bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::CountTable;
+
+    /// Make sure that of a process whose calls found no room numbers are marked, and that it
+    /// is not said to be idle.
+    #[test]
+    fn calls_without_room() {
+        let gpus = vec![GpuUse { idle_seconds: Some(7200.0), ..GpuUse::default() }];
+        let whole = ActiveProcess { gpus, ..ActiveProcess::default() };
+        let lossy = ActiveProcess { lost: vec![CountTable::Streams], ..whole.clone() };
+        let of = of_process;
+        assert_eq!((of(&whole).partial, of(&whole).idle_seconds), (false, Some(7200.0)));
+        assert_eq!((of(&lossy).partial, of(&lossy).idle_seconds), (true, None));
+    }
 }

@@ -158,7 +158,7 @@ impl Counting<'_, '_> {
             every_ms: u64::try_from(self.args.every.as_millis()).unwrap_or(u64::MAX),
             whole_node: self.whole_node,
             sums,
-            totals: Vec::new(),
+            ..ActivityReading::default()
         };
         let mut observation = interval::observe(self.invocation, reading);
         let payload =

@@ -31,7 +31,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &ActivityArgs) -> Resul
         Some(observation) => observation,
         None => newest(invocation, path)?,
     };
-    let Some(reading) = observation.activity.as_deref() else {
+    if observation.activity.is_none() {
         let needs = "keep some with gpumap activity --state FILE";
         return Err(Failure::new(
             ProblemCode::BadState,
@@ -39,20 +39,8 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &ActivityArgs) -> Resul
             "the file holds no counts of calls",
             needs,
         ));
-    };
-    let whole_node = reading.whole_node;
-    let mut payload = analyse::activity_totals(&observation, &invocation.decoding);
-    let mut is_unknown = false;
-    if let Some(activity) = payload.activity.as_deref_mut() {
-        let has_unowned = activity.totals.iter().any(|one| one.owner.is_none());
-        let is_asked = |owner: &crate::model::Owner| jobs.iter().any(|job| job.is(owner));
-        activity.totals.retain(|one| jobs.is_empty() || one.owner.as_ref().is_some_and(is_asked));
-        let is_there =
-            |job: &JobName| activity.totals.iter().any(|one| one.owner.as_ref().is_some_and(|it| job.is(it)));
-        // Whoever is not there made no call only if all were counted, and each has an owner.
-        is_unknown = activity.totals.iter().any(|one| one.partial || !one.lost.is_empty())
-            || !jobs.iter().all(is_there) && (!whole_node || has_unowned || !activity.lost.is_empty());
     }
+    let (payload, is_unknown) = analyse::activity_summary(&observation, &jobs, &invocation.decoding);
     let mut told = Ok(());
     let exit = invocation.answer_about(&observation, payload, is_unknown, |out, style, payload| {
         told = render::activity_totals(out, style, payload, named);

@@ -4,7 +4,7 @@
 use super::super::compute;
 use super::super::diagram::Bdd;
 use super::super::helpers::{self, KernelFunction};
-use super::super::linked::ELSEWHERE;
+use super::super::links::ELSEWHERE;
 use super::super::state::MachineState;
 use super::super::value::{Base, Value};
 use super::super::word::Word;

@@ -19,7 +19,12 @@ pub(super) fn is_concerned(process: &ActiveProcess, tables: &[CountTable]) -> bo
 
 /// A number: `≥12` where some may be missing, and `?` where that is all that is known.
 pub(super) fn number(process: &ActiveProcess, tables: &[CountTable], shown: String) -> String {
-    match is_concerned(process, tables) {
+    marked(is_concerned(process, tables), shown)
+}
+
+/// The same of a number of which it is known whether some may be missing.
+pub(in crate::render) fn marked(is_partial: bool, shown: String) -> String {
+    match is_partial {
         false => shown,
         true if matches!(shown.as_str(), "0" | "-" | "0 %") => "?".to_owned(),
         true => format!("≥{shown}"),
@@ -37,5 +42,6 @@ mod tests {
         let process = ActiveProcess { lost: vec![Blocks], ..ActiveProcess::default() };
         let show = |tables, text: &str| number(&process, tables, text.to_owned());
         assert_eq!([show(MEMORY, "1.4 GiB"), show(MEMORY, "-"), show(LAUNCHES, "0")], ["≥1.4 GiB", "?", "0"]);
+        assert_eq!([true, false].map(|is_partial| marked(is_partial, "0".to_owned())), ["?", "0"]);
     }
 }

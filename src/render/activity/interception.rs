@@ -84,22 +84,30 @@ fn past(between: &Interception) -> Vec<String> {
     let calls = between.functions.iter().filter(|function| function.past > 0);
     let memory: Vec<&Intercepted> = calls.filter(|function| is_allocation(&function.function)).collect();
     if !memory.is_empty() {
-        let asked = memory.iter().map(|function| function.past_bytes).fold(0, u64::saturating_add);
-        let count = memory.iter().map(|function| function.past).fold(0, u64::saturating_add);
-        let names: Vec<_> = memory.iter().map(|function| sanitize::text(&function.function)).collect();
-        let asked = if asked > 0 {
-            format!("{} of memory asked for", bytes(asked))
-        } else {
-            "memory asked for".to_owned()
-        };
-        let calls = if count == 1 { "call".to_owned() } else { format!("{count} calls") };
-        sentences.push(format!("{asked} past the library, in {calls} of {}", names.join(", ")));
+        sentences.push(memory_past(&memory));
     }
     sentences
 }
 
+/// `at least 9.0 GiB of memory asked for past the library, in 12 calls of cuArray3DCreate_v2`
+fn memory_past(functions: &[&Intercepted]) -> String {
+    let sum = |of: fn(&Intercepted) -> u64| functions.iter().map(|it| of(it)).fold(0, u64::saturating_add);
+    let asked = match (sum(|it| it.past_bytes), sum(|it| it.past_unsized)) {
+        (0, _) => "memory".to_owned(),
+        (asked, 0) => format!("{} of memory", bytes(asked)),
+        (asked, _) => format!("at least {} of memory", bytes(asked)),
+    };
+    let calls = super::counted(usize::try_from(sum(|it| it.past)).unwrap_or(usize::MAX), "call");
+    let names: Vec<_> = functions.iter().map(|it| sanitize::text(&it.function)).collect();
+    format!("{asked} asked for past the library, in {calls} of {}", names.join(", "))
+}
+
 fn is_allocation(function: &str) -> bool {
-    ["cuMemAlloc", "cuMemCreate", "cuArray", "cuMipmapped"].iter().any(|begin| function.starts_with(begin))
+    // Memory of the host is no GPU's.
+    function != "cuMemAllocHost_v2"
+        && ["cuMemAlloc", "cuMemCreate", "cuArray", "cuMipmapped"]
+            .iter()
+            .any(|begin| function.starts_with(begin))
 }
 
 /// `the SM limit of 30 % is in force for 3 % of its kernels: 97 % come by graphs, which this
@@ -162,6 +170,17 @@ mod tests {
                  does not limit",
                 "9.0 GiB of memory asked for past the library, in 12 calls of cuMemAllocFromPoolAsync"
             ]
+        );
+        let array = Intercepted {
+            function: "cuArray3DCreate_v2".to_owned(),
+            past: 1,
+            past_bytes: 1 << 20,
+            past_unsized: 1,
+            ..Intercepted::default()
+        };
+        assert_eq!(
+            memory_past(&[&array]),
+            "at least 1.0 MiB of memory asked for past the library, in 1 call of cuArray3DCreate_v2"
         );
         let all = KernelWays { limited: 3, ..KernelWays::default() };
         assert!(past(&Interception { kernels: Some(all), ..between.clone() }).len() == 1);

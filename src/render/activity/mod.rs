@@ -2,7 +2,7 @@
 //! first, with the streams under it with -v.
 
 pub(super) mod amounts;
-mod at_least;
+pub(super) mod at_least;
 mod gpu_of_use;
 mod interception;
 mod notes;
@@ -185,18 +185,19 @@ fn quiet_row(activity: &Activity, one: &QuietHolder, gpus: &[Gpu]) -> Vec<String
     let idle =
         time(&activity.at).zip(time(&one.since)).map(|(at, since)| at.duration_since(since).as_secs_f64());
     let owner = one.owner.as_ref();
+    let known = |text: &str| if one.partial { "?" } else { text }.to_owned();
     vec![
         one.pid.to_string(),
         sanitize::short(&one.comm, COMMAND, "…"),
         owner.map_or_else(|| "-".to_owned(), |owner| sanitize::short(&owner::full(owner), OWNER, "…")),
         names::set(gpu_names::key_names(&one.gpus, &[], gpus)),
         GpuEvidence::Held.to_string(),
-        "0".to_owned(),
-        "-".to_owned(),
+        known("0"),
+        known("-"),
         "?".to_owned(),
-        if activity.interval_seconds.is_some() { "0 %" } else { "-" }.to_owned(),
-        "0".to_owned(),
-        idle_since(idle),
+        known(if activity.interval_seconds.is_some() { "0 %" } else { "-" }),
+        known("0"),
+        known(&idle_since(idle)),
     ]
 }
 
@@ -274,6 +275,17 @@ mod tests {
             "no call since 2026-11-25T10:43:12.140Z; not all libraries were counted before that"
         );
         assert!(of(Vec::new()).contains("no driver's library was found"));
+    }
+
+    /// Make sure that a process which holds a GPU and made no call has a row, without a 0 where
+    /// its calls may have found no room.
+    #[test]
+    fn without_a_call() {
+        let activity = Activity { at: "2026-11-25T10:05:00Z".to_owned(), ..Activity::default() };
+        let one = QuietHolder { pid: 7, since: "2026-11-25T10:00:00Z".to_owned(), ..QuietHolder::default() };
+        let amounts = |one: &QuietHolder| quiet_row(&activity, one, &[]).split_off(5);
+        assert_eq!(amounts(&one), ["0", "-", "?", "-", "0", ">5m"]);
+        assert_eq!(amounts(&QuietHolder { partial: true, ..one }), ["?"; 6]);
     }
 
     /// Make sure that a row of calls of before the device was known goes once nothing comes

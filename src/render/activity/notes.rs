@@ -161,3 +161,117 @@ fn durations(out: &mut dyn Write, processes: &[&ActiveProcess], gpus: &[Gpu]) ->
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::CountTable;
+    use crate::observation::Text;
+    use crate::report::{CallNow, CountedLibrary, GpuUse};
+
+    fn said(processes: &[ActiveProcess], activity: &Activity, told: &mut Told) -> String {
+        let mut out = Vec::new();
+        let all: Vec<&ActiveProcess> = processes.iter().collect();
+        of_processes(&mut out, Style::default(), &all, &[], told).unwrap();
+        of_counting(&mut out, Style::default(), activity, told).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    fn library() -> CountedLibrary {
+        CountedLibrary { path: "/usr/lib/libcuda.so.1".to_owned(), ..CountedLibrary::default() }
+    }
+
+    /// Make sure that each sentence says what it said before, and those that stay true say it
+    /// once.
+    #[test]
+    fn sentences() {
+        let call = |tid, seconds| CallNow {
+            tid,
+            function: "cuStreamSynchronize".to_owned(),
+            seconds,
+            ..CallNow::default()
+        };
+        let error = |code, count, name: Option<&str>, sticky| CallError {
+            code,
+            count,
+            sticky,
+            name: name.map(str::to_owned),
+            ..CallError::default()
+        };
+        let unknown = GpuUse { why: Some("it has 2 GPUs open".to_owned()), ..GpuUse::default() };
+        let processes = [
+            ActiveProcess {
+                pid: 7,
+                ended_at: Some("2026-11-25T10:04:00Z".to_owned()),
+                errors: vec![
+                    error(2, 14, Some("CUDA_ERROR_OUT_OF_MEMORY"), false),
+                    error(700, 1, Some("CUDA_ERROR_ILLEGAL_ADDRESS"), true),
+                    error(1234, 1, None, false),
+                ],
+                lost: vec![CountTable::Streams, CountTable::Blocks],
+                partial: true,
+                ..ActiveProcess::default()
+            },
+            ActiveProcess {
+                pid: 8,
+                since: "2026-11-25T10:00:00Z".to_owned(),
+                partial: true,
+                calls: vec![call(8, 10_800.0), call(9, 3.0), call(10, 0.2)],
+                gpus: vec![unknown],
+                ..ActiveProcess::default()
+            },
+        ];
+        let activity = Activity {
+            age_seconds: Some(75.0),
+            libraries: vec![library()],
+            lost: vec![
+                LostCalls {
+                    map: CountTable::Streams,
+                    count: 4215,
+                    uid: Some(61_234),
+                    user: Some("mallory".to_owned()),
+                },
+                LostCalls { map: CountTable::Records, count: 3, ..LostCalls::default() },
+            ],
+            uncovered: vec![Uncovered {
+                file: Text::from(b"/opt/libcuda.so.1".to_vec()),
+                function: None,
+                why: "it is locked".to_owned(),
+                pid: Some(9),
+            }],
+            ..Activity::default()
+        };
+        let mut told = Told::default();
+        let first = said(&processes, &activity, &mut told);
+        assert_eq!(
+            first.lines().map(str::trim_start).collect::<Vec<_>>(),
+            [
+                "† has ended",
+                "7: CUDA_ERROR_OUT_OF_MEMORY (2) 14 times; CUDA_ERROR_ILLEGAL_ADDRESS (700) once, after which \
+                 every call fails; error 1234 once",
+                "8: in cuStreamSynchronize for 3h (2 threads)",
+                "8: which GPU is not known: it has 2 GPUs open",
+                "7: numbers are the least that it did: no room for its streams, blocks",
+                "8: counted since 2026-11-25T10:00:00Z, what it did before is not known",
+                "these counts are 1m old",
+                "not counted: calls of user mallory (61234), 4215 times no room in the table of streams",
+                "not counted: 3 times no room in the table of records",
+                "not counted: /opt/libcuda.so.1 (process 9): it is locked",
+            ]
+        );
+        let again = said(&processes, &activity, &mut told);
+        assert_eq!(
+            again.lines().map(str::trim_start).collect::<Vec<_>>(),
+            ["† has ended", "8: in cuStreamSynchronize for 3h (2 threads)", "these counts are 1m old"]
+        );
+    }
+
+    /// Make sure that an interval without a driver's library says so.
+    #[test]
+    fn without_a_library() {
+        let none =
+            "  no driver's library (libcuda.so.1, libamdhip64.so) was found: there is nothing to count\n";
+        let say = |libraries| said(&[], &Activity { libraries, ..Activity::default() }, &mut Told::default());
+        assert_eq!((say(Vec::new()).as_str(), say(vec![library()]).as_str()), (none, ""));
+    }
+}

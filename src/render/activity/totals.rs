@@ -2,11 +2,12 @@
 
 use std::io::{self, Write};
 
+use super::super::counted::counted;
 use super::super::gpu_names;
 use super::amounts::{bytes, count, duration, idle};
 use crate::render::table::{self, Last};
 use crate::render::{Style, owner, sanitize};
-use crate::report::{CallError, Gpu, GpuWork, OwnerWork, Payload};
+use crate::report::{Activity, CallError, Gpu, GpuWork, OwnerWork, Payload};
 
 /// Prints the totals of an answer; `named` are the jobs that were asked for.
 pub fn write(out: &mut dyn Write, style: Style, payload: &Payload, named: &[String]) -> io::Result<()> {
@@ -18,24 +19,53 @@ pub fn write(out: &mut dyn Write, style: Style, payload: &Payload, named: &[Stri
         let whose = if named.is_empty() { String::new() } else { format!(" of job {}", named.join(", ")) };
         let since = sanitize::text(&activity.since);
         let until = sanitize::text(&activity.at);
-        return writeln!(out, "No call{} was counted from {since} to {until}.", sanitize::text(&whose));
+        writeln!(out, "No call{} was counted from {since} to {until}.", sanitize::text(&whose))?;
+        return missing(out, activity);
     }
     for (place, one) in activity.totals.iter().enumerate() {
         if place > 0 {
             writeln!(out)?;
         }
-        write_owner(out, style, one, gpus)?;
+        write_owner(out, style, one, gpus, activity.unattributed.is_some())?;
     }
-    Ok(())
+    missing(out, activity)
 }
 
-fn write_owner(out: &mut dyn Write, style: Style, one: &OwnerWork, gpus: &[Gpu]) -> io::Result<()> {
-    let name = one.owner.as_ref().map_or_else(|| "owner not known".to_owned(), owner::full);
+/// What may be theirs, and is in no numbers.
+fn missing(out: &mut dyn Write, activity: &Activity) -> io::Result<()> {
+    let Some(what) = &activity.unattributed else { return Ok(()) };
+    let of = |number: u64, one: &str| counted(usize::try_from(number).unwrap_or(usize::MAX), one);
+    let lines = [
+        (
+            what.processes > 0,
+            format!("the owner of {} with calls is not known", of(what.processes, "process")),
+        ),
+        (what.lost > 0, format!("calls found no room {}", of(what.lost, "time"))),
+        (what.uncovered > 0, format!("calls of {} are not counted", of(what.uncovered as u64, "file"))),
+        (
+            what.forgotten_owners > 0,
+            format!("numbers of {} are kept no longer", of(what.forgotten_owners, "earlier owner")),
+        ),
+        (what.is_part_of_node, "only some processes of the node are counted".to_owned()),
+    ];
+    let lines: Vec<String> = lines.into_iter().filter_map(|(is_so, line)| is_so.then_some(line)).collect();
+    writeln!(out, "  Calls may be missing: {}.", lines.join("; "))
+}
+
+fn write_owner(
+    out: &mut dyn Write,
+    style: Style,
+    one: &OwnerWork,
+    gpus: &[Gpu],
+    is_told_below: bool,
+) -> io::Result<()> {
+    let nameless = if one.is_nobodys { "processes of no owner" } else { "owner not known" };
+    let name = one.owner.as_ref().map_or_else(|| nameless.to_owned(), owner::full);
     let there = if one.alive > 0 { format!(", {} still there", one.alive) } else { String::new() };
     writeln!(
         out,
         "{name}: {} with calls{there}",
-        super::counted(usize::try_from(one.processes).unwrap_or(usize::MAX), "process")
+        counted(usize::try_from(one.processes).unwrap_or(usize::MAX), "process")
     )?;
     writeln!(
         out,
@@ -56,6 +86,7 @@ fn write_owner(out: &mut dyn Write, style: Style, one: &OwnerWork, gpus: &[Gpu])
         (_, false) => {
             writeln!(out, "  numbers are the least that it did: no room for its {}", tables.join(", "))
         }
+        (true, true) if is_told_below => writeln!(out, "  numbers are the least that it did"),
         (true, true) => writeln!(out, "  numbers are the least that it did: it was not counted all the time"),
         (false, true) => Ok(()),
     }
@@ -90,10 +121,15 @@ fn error(error: &CallError) -> String {
 mod tests {
     use super::*;
     use crate::model::{Owner, OwnerKind};
-    use crate::report::{Activity, Work};
+    use crate::report::{Unattributed, Work};
 
     fn text(totals: Vec<OwnerWork>) -> String {
+        text_with(totals, None)
+    }
+
+    fn text_with(totals: Vec<OwnerWork>, unattributed: Option<Unattributed>) -> String {
         let activity = Activity {
+            unattributed,
             since: "2026-11-25T10:00:00Z".to_owned(),
             at: "2026-11-25T11:00:00Z".to_owned(),
             totals,
@@ -138,10 +174,19 @@ mod tests {
         {
             assert!(said.contains(part), "{part}: {said}");
         }
-        let partial = text(vec![OwnerWork { partial: true, ..one }]);
+        let partial = text(vec![OwnerWork { partial: true, ..one.clone() }]);
         assert!(
             partial.contains("≥1.2k") && partial.contains("it was not counted all the time"),
             "{partial}"
+        );
+        let unattributed = Unattributed { processes: 1, lost: 3, ..Unattributed::default() };
+        let said = text_with(vec![OwnerWork { partial: true, ..one }], Some(unattributed));
+        assert!(
+            said.ends_with(
+                "  numbers are the least that it did\n  Calls may be missing: the owner of 1 process with \
+                 calls is not known; calls found no room 3 times.\n"
+            ),
+            "{said}"
         );
         assert_eq!(
             text(Vec::new()),

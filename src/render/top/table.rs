@@ -7,11 +7,11 @@ use super::canvas::{Canvas, columns};
 use super::columns::{Columns, Extra, MARKS};
 use super::fold::folded;
 use crate::model::{CellState, Membership, Severity};
-use crate::render::activity::amounts;
+use crate::render::activity::{amounts, at_least};
 use crate::render::cell::{Glyph, UNSURE};
-use crate::render::matrix::{labels, limits, name, users};
+use crate::render::matrix::{idle, labels, limits, name, users};
 use crate::render::{owner, process, sanitize};
-use crate::report::{MatrixCell, MatrixRow};
+use crate::report::{MatrixActivity, MatrixCell, MatrixRow};
 use crate::top::{State, View};
 
 /// Draws it, and says how many rows there is room for.
@@ -190,16 +190,21 @@ fn letter(severity: Severity) -> &'static str {
     }
 }
 
+/// The least that it is where calls may be missing.
+fn marked(activity: &MatrixActivity, text: Option<String>) -> Option<String> {
+    text.map(|text| at_least::marked(activity.partial, text))
+}
+
 fn extra_text(extra: Extra, row: &MatrixRow) -> String {
-    let of = |text: fn(&crate::report::MatrixActivity) -> Option<String>| {
+    let of = |text: fn(&MatrixActivity) -> Option<String>| {
         row.activity.as_ref().and_then(text).unwrap_or_else(|| "-".to_owned())
     };
     match extra {
         Extra::User => users(&row.users),
-        Extra::Launches => of(|one| one.launches_per_second.map(amounts::count)),
-        Extra::Copied => of(|one| one.copied_bytes_per_second.map(amounts::byte_rate)),
-        Extra::Memory => of(|one| Some(amounts::bytes(one.memory_bytes))),
-        Extra::Idle => of(|one| amounts::idle_or_waiting(one.waiting_seconds, one.idle_seconds)),
+        Extra::Launches => of(|one| marked(one, one.launches_per_second.map(amounts::count))),
+        Extra::Copied => of(|one| marked(one, one.copied_bytes_per_second.map(amounts::byte_rate))),
+        Extra::Memory => of(|one| marked(one, Some(amounts::bytes(one.memory_bytes)))),
+        Extra::Idle => of(|one| Some(idle(one))),
         Extra::Limits => limits(&row.limits),
         Extra::Processes => process::count(row.processes, row.unseen.as_ref()),
     }

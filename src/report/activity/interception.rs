@@ -24,8 +24,8 @@ pub struct Intercepted {
     pub measured_seconds: Option<f64>,
     /// What the library takes where nothing comes between: the time below which a tenth of
     /// the calls took since that was seen, without `probe_seconds`. Null where one of the two
-    /// is not known, or where their difference is no longer than what the probes' own time
-    /// varies: see `library_at_most_seconds`. The mean is no measure of it: a thread that
+    /// is not known, or where their difference is less than twice `probe_seconds`, which it may
+    /// be without a library: see `library_at_most_seconds`. The mean is no measure of it: a thread that
     /// loses the CPU meanwhile takes far longer.
     pub library_seconds: Option<f64>,
     /// What it takes at most where that is too short to be measured here.
@@ -37,6 +37,10 @@ pub struct Intercepted {
     /// Bytes of device memory that these asked for.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub past_bytes: u64,
+    /// How many of them asked for memory of which the size is not known: arrays of compressed
+    /// or planar formats. `past_bytes` is the least that was asked for then.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub past_unsized: u64,
     /// How many seconds of each second of the interval the library takes for this
     /// function, all threads together.
     #[serde(default, skip_serializing_if = "Option::is_none")]

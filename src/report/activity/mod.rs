@@ -17,7 +17,7 @@ use crate::observation::{GpuApi, Uncovered};
 
 pub use call_error::CallError;
 pub use interception::{Intercepted, Interception, KernelWays};
-pub use totals::{GpuWork, OwnerWork};
+pub use totals::{GpuWork, OwnerWork, Unattributed};
 pub use work::{DurationClass, MemoryUse, Rates, Work};
 
 /// Everything that one reading of the counts tells.
@@ -56,6 +56,9 @@ pub struct Activity {
     /// owners that are gone; the busiest first. Of a state file that keeps it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub totals: Vec<OwnerWork>,
+    /// What may be missing in `totals` of a summary. Left out where nothing is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unattributed: Option<Unattributed>,
     /// All of it together, since counting began. Calls of processes that ended
     /// before the last interval are not in it.
     pub total: Work,
@@ -102,6 +105,9 @@ pub struct QuietHolder {
     pub since: String,
     /// Keys of the GPUs that it has open.
     pub gpus: Vec<String>,
+    /// Whether it may have made calls that found no room: then nothing is known of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
 }
 
 /// Calls of one user for which there was no room in one of the kernel's tables.

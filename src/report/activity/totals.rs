@@ -11,8 +11,12 @@ use crate::model::{CountTable, Owner};
 /// as long as the same gpumap counts, or one that goes on with its state file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OwnerWork {
-    /// Whose it is: a whole job, pod, container or unit; null where that is not known.
+    /// Whose it is: a whole job, pod, container or unit; null where it is nobody's, or where
+    /// that is not known.
     pub owner: Option<Owner>,
+    /// Whether it is known that these belong to no job, pod, container or unit.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_nobodys: bool,
     /// Since when its calls are counted, RFC 3339.
     pub since: String,
     /// When its last process ended, or the reading where one is still there.
@@ -33,6 +37,36 @@ pub struct OwnerWork {
     pub errors: Vec<CallError>,
     /// What it did with each GPU.
     pub gpus: Vec<GpuWork>,
+}
+
+/// What may belong to owners that were asked for, and is in the numbers of none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Unattributed {
+    /// Processes of the owner's user that made calls, and of which the owner is not known.
+    pub processes: u64,
+    /// How often calls of that user found no room; of an owner that is there, those of whole
+    /// processes alone: the others mark what they are missing of.
+    pub lost: u64,
+    /// Processes and files whose calls are not counted.
+    pub uncovered: usize,
+    /// Owners whose numbers are kept no longer. Of owners that are not there.
+    pub forgotten_owners: u64,
+    /// Whether only some processes of the node are counted. Of owners that are not there.
+    pub is_part_of_node: bool,
+}
+
+impl Unattributed {
+    /// The larger of each.
+    #[must_use]
+    pub fn most(&self, other: &Self) -> Self {
+        Self {
+            processes: self.processes.max(other.processes),
+            lost: self.lost.max(other.lost),
+            uncovered: self.uncovered.max(other.uncovered),
+            forgotten_owners: self.forgotten_owners.max(other.forgotten_owners),
+            is_part_of_node: self.is_part_of_node || other.is_part_of_node,
+        }
+    }
 }
 
 /// What an owner did with one GPU.

@@ -6,6 +6,8 @@ use std::sync::{Mutex, PoisonError};
 
 use libc::{c_long, pid_t};
 
+use crate::sys::run_state;
+
 /// The most children that this gpumap may leave behind.
 pub const MOST_LEFT_BEHIND: usize = 16;
 
@@ -81,10 +83,7 @@ impl Child {
 
     /// The letter of its state; `None` if that cannot be read.
     pub(super) fn state(&self) -> Option<u8> {
-        let pid = self.0.as_ref()?.pid;
-        let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
-        let end = text.iter().rposition(|byte| *byte == b')')?;
-        text.get(end + 2).copied()
+        run_state::of(&self.0.as_ref()?.pid.to_string())
     }
 }
 

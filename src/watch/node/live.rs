@@ -74,6 +74,10 @@ impl NodeReader for LiveNode {
         self.resolver.decoding()
     }
 
+    fn answers(&mut self) -> Vec<(u64, Rc<CgroupReach>)> {
+        self.resolver.answers()
+    }
+
     fn gpus(&self) -> &[Gpu] {
         &self.resolver.gpus
     }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::place::{Key, OwnedCgroup, Places, STAYS};
 use super::remember::Remembered;
-use super::slow::SlowDecoder;
+use super::slow::{Decoded, SlowDecoder};
 use crate::analyse::{CgroupGpus, MovedReach};
 use crate::observation::{Answer, CgroupMode, Environment, Observation, Process, Text};
 use crate::observe::pinned::{NotRead, PinnedProcess};
@@ -30,10 +30,19 @@ pub(in crate::watch) struct CgroupReach {
     at: Instant,
     /// Of all observations, this one.
     pub(in crate::watch) serial: u64,
+    /// The question that is still to be answered, before all of it is known: see
+    /// [`NodeReader::answers`](super::NodeReader::answers).
+    pub(in crate::watch) open: Option<u64>,
     asker: CgroupGpus,
 }
 
 impl CgroupReach {
+    /// One that a test makes up.
+    #[cfg(test)]
+    pub(in crate::watch) fn made_up(asker: CgroupGpus, open: Option<u64>) -> Self {
+        Self { at: Instant::now(), serial: 0, open, asker }
+    }
+
     /// What a process may open here that it could not where `before` answers, and
     /// the other way round.
     pub(in crate::watch) fn difference(&self, before: &Self) -> MovedReach {
@@ -121,7 +130,7 @@ impl Resolver {
             self.observe(subject, &OwnedCgroup { path: "/".into(), ..OwnedCgroup::default() })?;
         }
         let asker = CgroupGpus::nowhere(self.gpus.clone());
-        Some(CgroupReach { at: Instant::now(), serial: self.serial, asker })
+        Some(CgroupReach { at: Instant::now(), serial: self.serial, open: None, asker })
     }
 
     /// What is to be told of cgroups whose programs take long to decode. What was known of
@@ -131,6 +140,13 @@ impl Resolver {
             self.known.remove(&key);
         }
         self.slow.news()
+    }
+
+    /// What was still open, by its question, and is known now.
+    pub(super) fn answers(&mut self) -> Vec<(u64, Rc<CgroupReach>)> {
+        let (at, serial) = (Instant::now(), self.serial);
+        let reach = |asker| Rc::new(CgroupReach { at, serial, open: None, asker });
+        self.slow.answers().into_iter().map(|(question, gpus)| (question, reach(gpus))).collect()
     }
 
     /// `None` where it is not known which rules of v1 count for the process.
@@ -152,7 +168,8 @@ impl Resolver {
         let is_there = seen.is_some();
         let devices_v1 = seen.and_then(|process| process.devices_v1.clone());
         let process = Process { pid, cgroup: cgroup.path.clone(), devices_v1, ..Process::default() };
-        let asker = self.slow.gpus(&(cgroup.path.clone(), group.clone()), &observation, &process)?;
+        let Decoded { gpus: asker, open } =
+            self.slow.gpus(&(cgroup.path.clone(), group.clone()), &observation, &process)?;
         self.gpus = asker.gpus().to_vec();
         self.serial += 1;
         // On a legacy host ids are those of another hierarchy.
@@ -160,7 +177,7 @@ impl Resolver {
         if let Some(seen) = seen.filter(|_| observation.host.cgroup_mode != CgroupMode::Legacy) {
             self.places.remember(seen.id, &cgroup.path);
         }
-        let known = Rc::new(CgroupReach { at, serial: self.serial, asker });
+        let known = Rc::new(CgroupReach { at, serial: self.serial, open, asker });
         // One that moved meanwhile may have been seen before or after that.
         if v1_group(&self.options.proc, pid).as_ref() == Ok(&group) {
             // Of one that is not there nothing is known of v1.

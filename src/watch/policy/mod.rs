@@ -71,7 +71,7 @@ impl PolicyWatcher {
     }
 
     /// What serves as the source: `revision+fanotify`, `revision+inotify`,
-    /// `lists+fanotify`, `lists+inotify` (Linux before 6.17), `polling`; then
+    /// `lists+fanotify`, `lists+inotify` (most kernels before 6.17), `polling`; then
     /// `, cgroup iterator` where many cgroups are followed and it works.
     pub fn engine(&self) -> String {
         self.monitor.engine()

@@ -39,6 +39,8 @@ const NO_DEPARTURES: &str =
     "of a process that is moved to another cgroup it is told where it is, but not always where it was";
 /// What is not seen where not all processes in scope could be listed.
 const UNLISTED: &str = "processes that were running before the watch began may be missing";
+/// What is not seen where no C library could be probed before its first process.
+const NO_FIRST: &str = "the first calls of the first process of a C library may not be seen";
 /// What is not seen from a pid namespace of gpumap's own.
 const OTHER_PIDS: &str = "gpumap is in a pid namespace of its own: processes are told by their pids in the node's \
      first namespace, those outside of its own too, and of those it is not known what they ask for";
@@ -69,8 +71,9 @@ pub struct FactSource {
     ready: Vec<Fact>,
     losses: Losses,
     executed: Executed,
-    /// Which processes may have been running unseen when the watch began.
+    /// Which processes may have been running unseen when the watch began, and which calls.
     unlisted: Option<String>,
+    unprobed_first: Option<String>,
     /// When it was said that nobody knows what was lost.
     uncounted: Option<Instant>,
 }
@@ -118,16 +121,13 @@ impl FactSource {
             losses: Losses::default(),
             executed: Executed::default(),
             unlisted: None,
+            unprobed_first: None,
             uncounted: None,
         };
         // One may be initialised before its mapping is seen.
         source.libraries.cover_drivers(&mut source.kernel);
-        // What starts in a cgroup most likely uses the library that gpumap or
-        // the first process does: its very first call is to be seen.
         if !scope.cgroups.is_empty() {
-            for pid in [std::process::id(), 1] {
-                let _unless_ended = source.libraries.cover(&mut source.kernel, proc, pid, false);
-            }
+            source.cover_common_libraries();
         }
         let own = std::process::id();
         let found = scope.processes(proc);
@@ -141,6 +141,17 @@ impl FactSource {
             seen(some);
         }
         Ok(source)
+    }
+
+    /// What starts in a cgroup most likely uses the library that gpumap or the first process
+    /// does: its very first call is to be seen.
+    fn cover_common_libraries(&mut self) {
+        for pid in [std::process::id(), 1] {
+            let coverage = self.libraries.cover(&mut self.kernel, &self.proc, pid, false);
+            if let Coverage::Uncovered(why) = coverage {
+                self.unprobed_first = Some(format!("{NO_FIRST} ({why})"));
+            }
+        }
     }
 
     /// Keeps for [`Self::not_seen`] why the processes in scope could not all be listed, if
@@ -193,6 +204,7 @@ impl FactSource {
             .chain(named)
             .map(str::to_owned)
             .chain(self.unlisted.clone())
+            .chain(self.unprobed_first.clone())
             .chain(self.kernel.unprobed.not_seen())
             .collect()
     }

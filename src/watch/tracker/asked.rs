@@ -51,13 +51,18 @@ impl Tracker {
         self.reach(subject)?.why_none(asked, name)
     }
 
-    /// Events of cgroups whose programs take long to decode.
+    /// Events of cgroups whose programs take long to decode, and of the moves that waited for
+    /// them.
     pub(super) fn decoding(&mut self) -> Vec<Event> {
         let event = |(path, is_known): (Text, bool)| {
             let why = if is_known { KNOWN } else { NOT_YET };
             Event::now(EventKind::Decoding).in_cgroup(&path, None).because(why)
         };
-        self.node.decoding().into_iter().map(event).collect()
+        let mut events: Vec<Event> = self.node.decoding().into_iter().map(event).collect();
+        for (question, reach) in self.node.answers() {
+            events.extend(self.undecided.learn(question, &reach));
+        }
+        events
     }
 
     fn reach(&mut self, subject: &EventSubject) -> Option<Rc<CgroupReach>> {

@@ -20,6 +20,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod turns;
+mod undecided;
 mod weights;
 
 use std::collections::{BTreeMap, HashMap};
@@ -37,6 +38,7 @@ use moved::Move;
 use recent::Recent;
 use state::{EnvironmentReading, TrackedProcess};
 use turns::Turns;
+use undecided::UndecidedMoves;
 use weights::Weights;
 
 pub use baseline::Baseline;
@@ -67,6 +69,8 @@ pub struct Tracker {
     doubtful: Turns,
     /// Those that executed a program last.
     recent: Recent,
+    /// Moves of which it is not known yet what they change.
+    undecided: UndecidedMoves,
     /// Those that could not be read when the watch began, which is still to be said.
     unread: Vec<(u32, String)>,
     /// The one that ended last, and who answered for it.
@@ -94,6 +98,7 @@ impl Tracker {
             uncovered: Turns::default(),
             doubtful: Turns::default(),
             recent: Recent::default(),
+            undecided: UndecidedMoves::default(),
             unread: Vec::new(),
             gone: None,
             weights: Weights::default(),

@@ -4,6 +4,7 @@
 use std::rc::Rc;
 
 use super::Tracker;
+use super::undecided::BeforeAndAfter;
 use crate::analyse::left_owner;
 use crate::model::{EventCause, EventKind};
 use crate::report::{Event, MoveEvent};
@@ -41,7 +42,8 @@ impl Tracker {
         if !(is_named || is_inside(&from) || is_inside(&to)) {
             return None;
         }
-        let event = self.move_event(subject, moved, from.as_deref(), to.as_deref());
+        let reach = self.reach_of_both(subject, from.as_deref(), to.as_deref());
+        let event = move_event(moved, from.as_deref(), to.as_deref(), reach.as_ref());
         if let Some(state) = self.state(subject) {
             state.told = true;
             if moved.thread.is_none() {
@@ -55,7 +57,11 @@ impl Tracker {
             None => about.because("the cgroup that it was moved to is gone or not seen from here"),
         };
         let how = if moved.born { EventCause::Clone3 } else { EventCause::CgroupProcs };
-        Some(Event { how: Some(how), moved: Some(event), ..about })
+        let event = Event { how: Some(how), moved: Some(event), ..about };
+        if let Some(reach) = reach {
+            self.undecided.add(&event, reach);
+        }
+        Some(event)
     }
 
     /// Where it was: what the kernel told, or where it was seen last.
@@ -73,27 +79,34 @@ impl Tracker {
         }
     }
 
-    fn move_event(
+    /// What it could open before, and what it can open now.
+    fn reach_of_both(
         &mut self,
         subject: &EventSubject,
-        moved: Move,
         from: Option<&OwnedCgroup>,
         to: Option<&OwnedCgroup>,
-    ) -> MoveEvent {
-        let mut event = MoveEvent {
-            from: from.map(|place| place.path.lossy().into_owned()),
-            from_hex: from.and_then(|place| place.path.hex()),
-            from_owner: from.and_then(|place| place.owner.clone()),
-            thread: moved.thread,
-            ..MoveEvent::default()
-        };
-        let (Some(from), Some(to)) = (from, to) else { return event };
-        event.left = Some(left_owner(from.owner.as_ref(), to.owner.as_ref()));
+    ) -> Option<BeforeAndAfter> {
+        let (from, to) = from.zip(to)?;
         // That of before first: its cgroup may go at any moment.
-        let Some(before) = self.node.reach(subject, from) else { return event };
-        let Some(after) = self.node.reach(subject, to) else { return event };
-        let reach = after.difference(&before);
-        (event.gained, event.lost, event.unknown) = (Some(reach.gained), Some(reach.lost), reach.unknown);
-        event
+        let before = self.node.reach(subject, from)?;
+        Some(BeforeAndAfter { before, after: self.node.reach(subject, to)? })
     }
+}
+
+fn move_event(
+    moved: Move,
+    from: Option<&OwnedCgroup>,
+    to: Option<&OwnedCgroup>,
+    reach: Option<&BeforeAndAfter>,
+) -> MoveEvent {
+    let owner = |place: &OwnedCgroup| place.owner.clone();
+    let event = MoveEvent {
+        from: from.map(|place| place.path.lossy().into_owned()),
+        from_hex: from.and_then(|place| place.path.hex()),
+        from_owner: from.and_then(owner),
+        left: from.zip(to).map(|(from, to)| left_owner(from.owner.as_ref(), to.owner.as_ref())),
+        thread: moved.thread,
+        ..MoveEvent::default()
+    };
+    reach.map_or_else(|| event.clone(), |reach| reach.told(&event))
 }

@@ -15,6 +15,7 @@ use crate::support::host;
 use crate::support::kernel::needs;
 use crate::support::oracle::Oracle;
 use crate::support::programs::{attach, prog_id};
+use crate::support::wait::within;
 
 /// Repairs `cgroup` directly and makes sure that `old` was replaced everywhere in
 /// `watched` and in no other place; then takes it back.
@@ -118,7 +119,7 @@ fn a_link() {
     // Processes that other tests have just forked may hold it for a moment.
     let began = Instant::now();
     while effective(&cgroup) != ids(&[&beside]) {
-        assert!(began.elapsed() < Duration::from_secs(10), "somebody keeps the link alive");
+        assert!(began.elapsed() < within(10), "somebody keeps the link alive");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -14,7 +14,8 @@ use gpumap::model::CountTable;
 use gpumap::observation::{Activity, GpuApi, ProcessActivity, Uncovered};
 
 use crate::support::host::Host;
-use crate::support::watching::Place;
+use crate::support::wait::within;
+use crate::support::watching::{PROTECTED, Place};
 
 /// All kinds of probes.
 pub const MODES: [Mode; 3] = Mode::ALL;
@@ -86,7 +87,7 @@ impl Bench {
     /// The stand-in of HIP's runtime, and its clients.
     pub fn hip(root: &Host) -> Self {
         let place = Place::new(root);
-        let begin = "-fcf-protection -shared -fPIC -Wl,-soname,libamdhip64.so.6";
+        let begin = format!("{PROTECTED} -shared -fPIC -Wl,-soname,libamdhip64.so.6");
         let driver = place.build("c/hip/driver.c", "libamdhip64.so.6", &format!("gcc -O0 {begin}"));
         let directory = driver.parent().unwrap().to_str().unwrap();
         let flags = |more: &str| format!("gcc {more}{} -Wl,-rpath,{directory}", driver.to_str().unwrap());
@@ -239,7 +240,7 @@ pub fn uncovered_until(session: &mut Session, is_so: impl Fn(&[Uncovered]) -> bo
         if is_so(&uncovered) {
             return uncovered;
         }
-        assert!(begun.elapsed() < Duration::from_secs(20), "{uncovered:?}");
+        assert!(begun.elapsed() < within(20), "{uncovered:?}");
         session.wait(Duration::from_millis(20), None).unwrap();
     }
 }
@@ -248,7 +249,7 @@ pub fn uncovered_until(session: &mut Session, is_so: impl Fn(&[Uncovered]) -> bo
 pub fn libraries_until(session: &mut Session, many: usize) {
     let begun = Instant::now();
     while session.read().unwrap().libraries.len() < many {
-        assert!(begun.elapsed() < Duration::from_secs(60), "no library is found");
+        assert!(begun.elapsed() < within(60), "no library is found");
         session.wait(Duration::from_millis(20), None).unwrap();
     }
 }
@@ -293,7 +294,7 @@ pub fn read_all(session: &mut Session, pid: u32) -> Vec<ProcessActivity> {
 pub fn read_each(session: &mut Session, pids: &[u32]) -> Vec<ProcessActivity> {
     let begun = Instant::now();
     let (mut ended, mut uncovered, mut libraries) = (Vec::new(), Vec::new(), Vec::new());
-    while begun.elapsed() < Duration::from_secs(20) {
+    while begun.elapsed() < within(20) {
         let reading = session.read().unwrap();
         uncovered.extend(reading.uncovered);
         libraries = reading.libraries;
@@ -315,7 +316,8 @@ pub fn compare(process: &ProcessActivity, truth: &str, what: &str) {
 
 /// The same of a process in which so many threads do the same.
 pub fn compare_threads(process: &ProcessActivity, truth: &str, threads: u64, what: &str) {
-    let sums = truth.lines().filter(|line| !line.starts_with("function "));
+    let is_sum = |line: &&str| !line.starts_with("function ") && !line.starts_with("arrays ");
+    let sums = truth.lines().filter(is_sum);
     let mut real: Vec<String> = sums.map(str::to_owned).collect();
     let mut peaks = Vec::new();
     for line in &mut real {

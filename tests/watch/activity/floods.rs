@@ -2,9 +2,10 @@
 //! and what is missing is told with the user's name and table.
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt as _;
-use std::process::Child;
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::process::{Child, Command, Stdio};
 
+use gpumap::activity::Mode;
 use gpumap::model::CountTable;
 use gpumap::observation::{Activity, ProcessActivity};
 
@@ -74,7 +75,7 @@ fn lost_by(reading: &Activity, table: &CountTable) -> Option<(Option<u32>, u64)>
 }
 
 /// Each table, and how one user fills it.
-const FLOODS: [Flood; 10] = [
+const FLOODS: [Flood; 11] = [
     Flood { words: &["device:0", "streams:600"], clients: 3, table: CountTable::Streams },
     Flood { words: &["pile:90"], clients: 3, table: CountTable::Contexts },
     Flood { words: &["device:0", "keep:9000"], clients: 2, table: CountTable::Blocks },
@@ -85,6 +86,7 @@ const FLOODS: [Flood; 10] = [
     Flood { words: &["device:0", "many-threads:400"], clients: 2, table: CountTable::Threads },
     Flood { words: &["device:0", "many-captures:300"], clients: 1, table: CountTable::Graphs },
     Flood { words: &["device:0", "crowd:300"], clients: 1, table: CountTable::Processes },
+    Flood { words: &["device:0", "herd:140"], clients: 1, table: CountTable::Processes },
 ];
 
 /// Make sure that whichever table one user fills up, another one's numbers are exact, before
@@ -112,10 +114,7 @@ fn one_user_floods() {
         let whole = flood.table == CountTable::Processes;
         assert!(whole || reading.processes.iter().any(|process| marked(&process)), "{what}");
         victim_is_exact(&bench, &mut session, &what);
-        for mut client in clients {
-            client.kill().unwrap();
-            client.wait().unwrap();
-        }
+        end(clients);
         victim_is_exact(&bench, &mut session, &format!("after {what}"));
         // Its room was given back.
         let before = session.read().unwrap().lost;
@@ -125,6 +124,85 @@ fn one_user_floods() {
         assert!(process.lost.is_empty(), "{what}: {process:?}");
         assert_eq!(session.read().unwrap().lost, before, "{what}");
     }
+}
+
+/// Ends programs.
+fn end(clients: Vec<Child>) {
+    for mut client in clients {
+        client.kill().unwrap();
+        client.wait().unwrap();
+    }
+}
+
+/// Make sure that all users of a user namespace are one with who made it, however many uids
+/// they have.
+#[test]
+fn from_a_namespace() {
+    let Some(root) = host::shared() else { return };
+    let bench = Bench::new(&root);
+    let _held = bench.hold();
+    let subuid = bench.build("c/subuid.c", "subuid", "gcc");
+    let mut session = bench.small_session(SMALLER);
+    let flood = |inside: u32| {
+        let [user, inside] = [MALLORY, inside].map(|uid| uid.to_string());
+        let client = bench.client.to_str().unwrap();
+        let words = [&user, &inside, client, "device:0", "streams:600", "stop"];
+        bench.command(&subuid, &words).env_remove("TRUTH").spawn().unwrap()
+    };
+    let mut clients: Vec<Child> = [1, 500, 60_000].map(flood).into();
+    clients.iter_mut().for_each(|client| bench::read_line(client, "stopped"));
+    let lost = lost_by(&session.read().unwrap(), &CountTable::Streams);
+    assert!(lost.is_some_and(|(uid, count)| uid == Some(MALLORY) && count > 0), "{lost:?}");
+    victim_is_exact(&bench, &mut session, "a user namespace");
+    // What runs inside ends with who began it.
+    end(clients);
+}
+
+/// Make sure that a library of a user's own, which may return whatever it likes, takes no room
+/// of others: of one process so many codes of errors are kept, and no more.
+#[test]
+fn with_a_library_of_his_own() {
+    let Some(root) = host::shared() else { return };
+    let bench = Bench::new(&root);
+    let _held = bench.hold();
+    let flags = "gcc -O2 -shared -fPIC -Wl,-soname,libcuda.so.1";
+    fs::create_dir(bench.client.with_file_name("his")).unwrap();
+    let own = bench.build("c/cuda/driver.c", "his/libcuda.so.1", flags);
+    chown(&own, Some(MALLORY), Some(MALLORY)).unwrap();
+    let mut session = bench.session(Mode::Session, 1);
+    let uid = MALLORY.to_string();
+    let words = ["-u", &uid, "device:0", "stop", "sync:20000", "stop"];
+    let mut command = bench.command(&bench.client, &words);
+    let mut client =
+        command.env_remove("TRUTH").env("LD_PRELOAD", &own).env("STANDIN_CODES", "1").spawn().unwrap();
+    bench::read_line(&mut client, "stopped");
+    bench::libraries_until(&mut session, 2);
+    bench::go_on(&mut client);
+    bench::read_line(&mut client, "stopped");
+    let reading = session.read().unwrap();
+    let lost = lost_by(&reading, &CountTable::Errors);
+    assert_eq!(lost, Some((Some(MALLORY), 20_000 - 64)), "{:?}", reading.uncovered);
+    let his = reading.processes.iter().find(|process| process.pid == client.id()).unwrap();
+    assert_eq!((his.errors.len(), his.lost.as_slice()), (64, [CountTable::Errors].as_slice()));
+    victim_is_exact(&bench, &mut session, "a library of his own");
+    end(vec![client]);
+}
+
+/// Make sure that processes that nobody counts make no others partial: the table of those that
+/// called something before they came into scope has shares, too.
+#[test]
+fn out_of_scope() {
+    let Some(root) = host::shared() else { return };
+    let bench = Bench::new(&root);
+    let _held = bench.hold();
+    let mut session = bench.small_session(SMALLER);
+    let mut command = Command::new(&bench.client);
+    command.args(["-u", &MALLORY.to_string(), "device:0", "herd:140", "many-threads:600", "stop"]);
+    let mut client = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    bench::read_line(&mut client, "stopped");
+    victim_is_exact(&bench, &mut session, "out of scope");
+    assert!(bench::lost(&session.read().unwrap()).is_empty());
+    end(vec![client]);
 }
 
 /// Make sure that many users together leave each other what is within a share.
@@ -139,8 +217,5 @@ fn many_users_flood() {
         (0..6).map(|number| start(&bench, MALLORY + 10 + number, None, &words)).collect();
     clients.iter_mut().for_each(|client| bench::read_line(client, "stopped"));
     victim_is_exact(&bench, &mut session, "many users");
-    for mut client in clients {
-        client.kill().unwrap();
-        client.wait().unwrap();
-    }
+    end(clients);
 }

@@ -1,6 +1,7 @@
 //! The time that a library before the driver takes, with what a stand-in library is told
 //! to take.
 
+use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
@@ -177,22 +178,58 @@ fn past_the_library() {
     assert!(launches.calls >= 40 && launches.calls == launches.reached && launches.past == 0, "{launches:?}");
 }
 
+/// Make sure that arrays which go past such a library are counted to the byte, whatever their
+/// format, shape and mipmaps, and those of which a channel has no size are told apart.
+#[test]
+fn arrays_past_the_library() {
+    let Some(root) = host::shared() else { return };
+    let bench = Bench::new(&root);
+    let truth = bench.client.with_file_name("truth");
+    let _unless_none = fs::remove_file(&truth);
+    let mut client = bench.start(Some(0), &["launch:4", "arrays:1000"]);
+    let scope = ProcessScope { cgroups: vec![bench.place.cgroup.clone()], ..ProcessScope::default() };
+    let mut session = Session::start(&scope, "/proc".as_ref(), CountingOptions::default()).unwrap();
+    let mut between = Interception::new(&scope, "/proc".as_ref(), CountingOptions::default());
+    client.go_on();
+    between.complete(&mut session.read().unwrap()).unwrap();
+    client.go_on();
+    let mut reading = session.read().unwrap();
+    between.complete(&mut reading).unwrap();
+    let process = reading.processes.iter().find(|process| process.pid == client.0.id()).unwrap();
+    let arrays = process.intercepted.iter().filter(|calls| calls.function.contains("Array"));
+    let [calls, bytes, unsized_ones] = arrays
+        .map(|it| [it.past, it.past_bytes, it.past_unsized])
+        .fold([0; 3], |all, one| std::array::from_fn(|place| all[place] + one[place]));
+    go_on(&mut client.0);
+    assert!(client.0.wait().unwrap().success());
+    let told = fs::read_to_string(&truth).unwrap();
+    let real = told.lines().find_map(|line| line.strip_prefix("arrays ")).unwrap();
+    assert_eq!((calls, bytes.to_string().as_str(), unsized_ones), (8 * 3 * (1 + 6 * 4) + 3, real, 3));
+}
+
 /// Make sure that one user's calls through such a library leave another one's counts exact,
 /// and that what finds no room is told with its user.
 #[test]
 fn one_user_floods() {
-    const MALLORY: u32 = 61_234;
     let Some(root) = host::shared() else { return };
     let bench = Bench::new(&root);
+    // By the sums of functions, by threads that are in a call, by processes.
+    for words in ["crowd:300", "many-threads:400", "herd:140"] {
+        victim_is_exact(&bench, words);
+    }
+}
+
+fn victim_is_exact(bench: &Bench, flood: &str) {
+    const MALLORY: u32 = 61_234;
     let scope = ProcessScope { cgroups: vec![bench.place.cgroup.clone()], ..ProcessScope::default() };
-    // Room for 256 sums: one user has 128 at most.
+    // One user has 128 sums and processes at most, and 256 threads.
     let options = CountingOptions { smaller: 6, ..CountingOptions::default() };
     let mut victim = bench.start(Some(0), &["launch:40", "churn:20"]);
     let mut session = Session::start(&scope, "/proc".as_ref(), CountingOptions::default()).unwrap();
     let mut between = Interception::new(&scope, "/proc".as_ref(), options);
     victim.go_on();
     between.complete(&mut session.read().unwrap()).unwrap();
-    let words = ["-u", &MALLORY.to_string(), "device:0", "crowd:300", "stop"].map(str::to_owned);
+    let words = ["-u", &MALLORY.to_string(), "device:0", flood, "stop"].map(str::to_owned);
     let all: Vec<&str> =
         std::iter::once(bench.client.to_str().unwrap()).chain(words.iter().map(String::as_str)).collect();
     let mut command = bench.place.command(&all);
@@ -205,5 +242,5 @@ fn one_user_floods() {
     let process = reading.processes.iter().find(|process| process.pid == victim.0.id()).unwrap();
     assert_eq!((of(process, "cuLaunchKernel").calls, of(process, "cuLaunchKernel").reached), (40, 40));
     let lost: Vec<_> = reading.lost.iter().filter(|lost| lost.map == CountTable::Interceptions).collect();
-    assert!(lost.len() == 1 && lost[0].uid == Some(MALLORY) && lost[0].count > 0, "{lost:?}");
+    assert!(lost.len() == 1 && lost[0].uid == Some(MALLORY) && lost[0].count > 0, "{words:?} {lost:?}");
 }

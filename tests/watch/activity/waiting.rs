@@ -14,6 +14,7 @@ use nix::unistd::mkfifo;
 use super::bench::{self, Bench, MODES, launches};
 use super::command::Activity;
 use crate::support::host;
+use crate::support::wait::within;
 
 /// A client that waits for its stream until it is let go.
 pub struct Waiting {
@@ -51,7 +52,7 @@ fn until(session: &mut bench::Counting, is_so: impl Fn(&ProcessActivity) -> bool
         if let Some(found) = reading.processes.into_iter().find(&is_so) {
             return found;
         }
-        assert!(begun.elapsed() < Duration::from_secs(60), "it is never so");
+        assert!(begun.elapsed() < within(60), "it is never so");
         session.wait(Duration::from_millis(20), None).unwrap();
     }
 }

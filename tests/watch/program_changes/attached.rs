@@ -12,6 +12,7 @@ use super::{deny, id, ids, of, one, watch, with_engines};
 use crate::support::bpf::{self, MULTI, OVERRIDE, attach, detach};
 use crate::support::cgroup::Cgroup;
 use crate::support::container::Container;
+use crate::support::wait::within;
 use crate::support::{host, node};
 use gpumap::model::Verdict;
 use gpumap::model::{AttachFlag, EventKind};
@@ -233,7 +234,7 @@ fn containers() {
         let policy = of(&watcher.check(), &path);
         assert_eq!((policy.lost.len(), ids(&policy.attached)), (1, vec![id(&program)]));
         drop(container);
-        let end = Instant::now() + Duration::from_secs(5);
+        let end = Instant::now() + within(5);
         let gone = loop {
             let events = watcher.check();
             let removed = |event: &Event| event.policy.as_ref().is_some_and(|policy| policy.removed);

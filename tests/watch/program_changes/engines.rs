@@ -4,11 +4,12 @@
 use std::fs::{self, File};
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::{ENGINES, deny, id, ids, one, watch, watch_by, ways, with_engines};
 use crate::support::bpf::{MULTI, attach, detach};
 use crate::support::cgroup::Cgroup;
+use crate::support::wait::within;
 use crate::support::watching::Watch;
 use crate::support::{host, node};
 use gpumap::model::{EventKind, ProblemCode};
@@ -36,7 +37,7 @@ fn waiting() {
         let child = top.child("child").unwrap();
         assert_eq!(readable(&watcher), Some(true), "{name}");
         // Other tests make cgroups too: at some time it is quiet.
-        let patience = Instant::now() + Duration::from_secs(120);
+        let patience = Instant::now() + within(120);
         let quiet = std::iter::repeat_with(|| {
             watcher.check();
             readable(&watcher) == Some(false)

@@ -17,7 +17,7 @@ use crate::sys::dir::{Dir, DirStat};
 #[derive(Debug)]
 pub(super) struct CgroupNode {
     pub(super) cgroup: Cgroup,
-    /// Revision of the own list; 0 before Linux 6.17.
+    /// Revision of the own list; 0 in most kernels before 6.17.
     pub(super) revision: u64,
     /// Link count of the directory: it changes with its children.
     pub(super) links: u64,

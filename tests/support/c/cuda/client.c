@@ -5,6 +5,8 @@
  * Sizes differ from call to call: an argument that is taken for another one shows.
  */
 #include "../client.h"
+#include <signal.h>
+#include <sys/prctl.h>
 
 #ifdef OWN
 #define PTSZ(name) name##_ptsz
@@ -22,6 +24,7 @@ int PTSZ(cuMemcpyHtoDAsync_v2)(), PTSZ(cuMemcpyDtoHAsync_v2)(), PTSZ(cuMemcpyDto
 int PTDS(cuMemcpy2D_v2)(), PTDS(cuMemcpy2DUnaligned_v2)(), PTSZ(cuMemcpy2DAsync_v2)(), PTDS(cuMemcpy3D_v2)(), PTSZ(cuMemcpy3DAsync_v2)(), PTDS(cuMemcpy3DPeer)(), PTSZ(cuMemcpy3DPeerAsync)(), PTSZ(cuMemcpyBatchAsync)(), PTSZ(cuMemcpyBatchAsync_v2)();
 int PTDS(cuMemsetD8_v2)(), PTDS(cuMemsetD16_v2)(), PTDS(cuMemsetD32_v2)(), PTSZ(cuMemsetD8Async)(), PTSZ(cuMemsetD16Async)(), PTSZ(cuMemsetD32Async)();
 int PTDS(cuMemsetD2D8_v2)(), PTDS(cuMemsetD2D16_v2)(), PTDS(cuMemsetD2D32_v2)(), PTSZ(cuMemsetD2D8Async)(), PTSZ(cuMemsetD2D16Async)(), PTSZ(cuMemsetD2D32Async)();
+int cuArrayCreate_v2(), cuArray3DCreate_v2(), cuMipmappedArrayCreate();
 int cuMemAlloc_v2(), cuMemAllocPitch_v2(), cuMemAllocManaged(), cuMemHostAlloc(), cuMemAllocHost_v2(), cuMemCreate(), PTSZ(cuMemAllocAsync)(), PTSZ(cuMemAllocFromPoolAsync)(), cuMemFree_v2(), PTSZ(cuMemFreeAsync)(), cuMemFreeHost(), cuMemRelease();
 int cuStreamCreate(), cuStreamCreateWithPriority(), cuStreamDestroy_v2(), PTSZ(cuStreamSynchronize)(), PTSZ(cuStreamQuery)(), PTSZ(cuStreamWaitEvent)(), cuEventCreate(), PTSZ(cuEventRecord)(), PTSZ(cuEventRecordWithFlags)(), cuEventSynchronize(), cuEventQuery(), cuEventDestroy_v2(), cuGraphDestroy(), cuGraphExecDestroy();
 
@@ -147,6 +150,27 @@ static void crowd(u64 n)
 	}
 }
 
+/* Processes that make one call each and stay, as long as this one does. */
+static void herd(u64 n)
+{
+	int made[2];
+	char byte;
+
+	if (pipe(made))
+		exit(2);
+	TIMES {
+		if (!fork()) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			LAUNCH(PTSZ(cuLaunchKernel), 0, NULL, NULL);
+			if (write(made[1], "x", 1) == 1)
+				pause();
+			_exit(0);
+		}
+		if (read(made[0], &byte, 1) != 1)
+			exit(2);
+	}
+}
+
 static void copies(u64 s, u64 n)
 {
 	u64 a = 0, z = 0;
@@ -178,11 +202,12 @@ static void planes(u64 s, u64 n)
 
 static void batches(u64 s, u64 n)
 {
-	u64 sizes[16];
+	u64 sizes[40];
 
-	for (u64 i = 0; i < 16; i++)
+	for (u64 i = 0; i < 40; i++)
 		sizes[i] = n * i;
-	PTSZ(cuMemcpyBatchAsync)(NULL, NULL, sizes, NUMBER(16), NULL, NULL, NUMBER(0), NULL, s);
+	for (u64 count = 15; count < 40; count += count % 3 + 1)
+		PTSZ(cuMemcpyBatchAsync)(NULL, NULL, sizes, count, NULL, NULL, NUMBER(0), NULL, s);
 	PTSZ(cuMemcpyBatchAsync_v2)(NULL, NULL, sizes, NUMBER(5), NULL, NULL, NUMBER(0), s);
 }
 
@@ -204,6 +229,30 @@ static void memory(u64 s, u64 n)
 	cuMemAllocPitch_v2(&a, &pitch, n, NUMBER(3), 4); cuMemAllocManaged(&a, n, 1); cuMemHostAlloc(&a, n, 0); cuMemFreeHost(a);
 	cuMemHostAlloc(&a, n, 0); cuMemAllocHost_v2(&a, 2 * n); cuMemCreate(&a, n, NULL, NUMBER(0)); cuMemRelease(a); cuMemCreate(&a, n, NULL, NUMBER(0));
 	PTSZ(cuMemAllocAsync)(&a, n, s); PTSZ(cuMemFreeAsync)(a, s); PTSZ(cuMemAllocFromPoolAsync)(&a, 3 * n, NULL, s);
+}
+
+/* One of each plain format and shape; three of formats of which a channel has no size. */
+static void arrays(u64 n)
+{
+	static const unsigned formats[] = { 0x01, 0x02, 0x03, 0x08, 0x09, 0x0a, 0x10, 0x20 }, flags[] = { 0, 1, 2, 4, 0x40, 0x80 };
+	struct { u64 width, height; unsigned format, channels; } plane;
+	struct { u64 width, height, depth; unsigned format, channels, flags; } space;
+	u64 a;
+
+	for (int f = 0; f < 8; f++)
+		for (unsigned channels = 1; channels <= 4; channels *= 2) {
+			plane.width = n + f; plane.height = f % 3 * n; plane.format = formats[f]; plane.channels = channels;
+			cuArrayCreate_v2(&a, &plane);
+			for (int kind = 0; kind < 6; kind++) {
+				space.width = n + kind; space.height = (f + kind) % 3 * n; space.depth = flags[kind] & 4 ? 6 : f % 4 * kind;
+				space.format = formats[f]; space.channels = channels; space.flags = flags[kind];
+				cuArray3DCreate_v2(&a, &space);
+				for (unsigned levels = 1; levels < 40; levels = 3 * levels + 1)
+					cuMipmappedArrayCreate(&a, &space, levels);
+			}
+		}
+	plane.format = 0xb0; cuArrayCreate_v2(&a, &plane);
+	space.format = 0x91; cuArray3DCreate_v2(&a, &space); cuMipmappedArrayCreate(&a, &space, 2);
 }
 
 static void waits(u64 s, u64 n)
@@ -268,6 +317,7 @@ static void obey(const char *verb, u64 n, u64 *stream)
 	else if (IS("many-graphs")) many_graphs(s, n);
 	else if (IS("many-events")) many_events(s, n);
 	else if (IS("crowd")) crowd(n);
+	else if (IS("herd")) herd(n);
 	else if (IS("brief")) brief(s, n);
 	else if (IS("many-threads")) many_threads(n);
 	else if (IS("many-captures")) many_captures(n);
@@ -278,6 +328,7 @@ static void obey(const char *verb, u64 n, u64 *stream)
 	else if (IS("batch")) batches(s, n);
 	else if (IS("fills")) fills(s, n);
 	else if (IS("memory")) memory(s, n);
+	else if (IS("arrays")) arrays(n);
 	else if (IS("keep")) TIMES cuMemAlloc_v2(&a, 16);
 	else if (IS("churn")) TIMES { cuMemAlloc_v2(&a, 64 + i); cuMemFree_v2(a); }
 	else if (IS("waits")) waits(s, n);

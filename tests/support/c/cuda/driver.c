@@ -121,10 +121,18 @@ static int wait_for_stream(struct stream *stream)
 	return sum(stream, WAITS, 1);
 }
 
+/* How an exported function begins and goes on to its slot: on x86-64 as in NVIDIA's driver. */
+#ifdef __aarch64__
+#define GO_ON(slot) "bti c\nadrp x16, state\nldr w16, [x16, :lo12:state]\ncbz w16, 1f\n" \
+	"1: adrp x16, " slot "\nldr x16, [x16, :lo12:" slot "]\nbr x16\n"
+#else
+#define GO_ON(slot) "cmpl $0x5aab7818, state(%rip)\nje 1f\njmp *" slot "(%rip)\n1: jmp *" slot "(%rip)\n"
+#endif
+
 /* An exported function; with a suffix, also its variant for threads' streams. */
 #define EXPORT(name) static void *slot_##name __attribute__((used)) = do_##name; void name(void); REGISTER(name, name) \
 	__asm__(".text\n.globl " #name "\n.type " #name ",@function\n.p2align 5\n" #name ":\n" \
-		"cmpl $0x5aab7818, state(%rip)\nje 1f\njmp *slot_" #name "(%rip)\n1: jmp *slot_" #name "(%rip)\n" \
+		GO_ON("slot_" #name) \
 		".size " #name ", .-" #name "\n");
 #define DEFINE(name, is_own, parameters, does) static struct function function_##name; \
 	static int do_##name parameters { enum { own = is_own }; function_##name.called = 1; return does; } EXPORT(name)
@@ -279,6 +287,36 @@ ONE(cuMemFree_v2, (u64 address), release(address))
 TWO(cuMemFreeAsync, _ptsz, (u64 address, u64 s), release(address))
 ONE(cuMemFreeHost, (u64 address), release(address))
 ONE(cuMemRelease, (u64 handle), release(handle))
+
+/* Arrays: the truth has a line `arrays BYTES` of those of plain formats, all together. */
+struct array { u64 width, height; int format; unsigned channels; };
+struct array_3d { u64 width, height, depth; int format; unsigned channels, flags; };
+static u64 array_bytes;
+static u64 at_least_one(u64 size) { return size ? size : 1; }
+static int array(u64 w, u64 h, u64 d, int format, unsigned channels, unsigned flags, unsigned levels)
+{
+	static const int bits[0x21] = { [0x01] = 8, [0x02] = 16, [0x03] = 32, [0x08] = 8, [0x09] = 16, [0x0a] = 32, [0x10] = 16, [0x20] = 32 };
+	u64 all = 0;
+
+	if (format > 0x20 || flags & 0xc0)
+		return 0;
+	for (unsigned level = 0; level < levels && (!level || (w | h | (flags & 5 ? 0 : d)) >> level); level++)
+		all += at_least_one(w >> level) * at_least_one(h >> level) * at_least_one(flags & 5 ? d : d >> level);
+	__atomic_fetch_add(&array_bytes, all * channels * bits[format] / 8, __ATOMIC_RELAXED);
+	return 0;
+}
+ONE(cuArrayCreate_v2, (u64 *out, struct array *a), array(a->width, a->height, 0, a->format, a->channels, 0, 1))
+ONE(cuArray3DCreate_v2, (u64 *out, struct array_3d *a), array(a->width, a->height, a->depth, a->format, a->channels, a->flags, 1))
+ONE(cuMipmappedArrayCreate, (u64 *out, struct array_3d *a, unsigned levels), array(a->width, a->height, a->depth, a->format, a->channels, a->flags, levels))
+__attribute__((destructor)) static void tell_arrays(void)
+{
+	FILE *file = array_bytes && getenv("TRUTH") ? fopen(getenv("TRUTH"), "a") : NULL;
+
+	if (!file)
+		return;
+	fprintf(file, "arrays %lu\n", array_bytes);
+	fclose(file);
+}
 
 /* Streams and events. */
 ONE(cuStreamCreate, (struct stream **out, unsigned flags), make_stream(out))

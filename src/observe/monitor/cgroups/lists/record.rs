@@ -15,7 +15,7 @@ const END: u16 = 4;
 /// The lists of one cgroup in a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listed<'a> {
-    /// Of the own list; 0 where the kernel counts none (before Linux 6.17).
+    /// Of the own list; 0 where the kernel counts none (most before 6.17).
     pub revision: u64,
     /// Link count of its directory: two more than it has children.
     pub links: u64,
