@@ -180,9 +180,16 @@ fn many_rules() {
 fn as_many_rules_as_the_kernel_takes() {
     let file = scratch("most");
     let args = ["prog", "--compile", "-", "-o", file.to_str().expect("text")];
-    let most = gpumap(&args, scattered(50_000).as_bytes());
+    let mut rng = Rng::new(7);
+    let rule = |_| {
+        let (kind, major) = (["b", "c"][rng.below(2) as usize], rng.between(1, 4095));
+        format!("allow {kind} {major}:{} {}\n", rng.below(1 << 20), ["rwm", "rw", "r"][rng.below(3) as usize])
+    };
+    let rules: std::collections::BTreeSet<String> = (0..40_000).map(rule).collect();
+    let rules = format!("deny a *:* rwm\n{}", rules.into_iter().collect::<String>());
+    let most = gpumap(&args, rules.as_bytes());
     assert_eq!(most.status.code(), Some(3), "{}", text(&most.stderr));
     assert!(text(&most.stderr).contains("not all of their rules are shown"), "{}", text(&most.stderr));
-    assert!(std::fs::metadata(&file).expect("a program").len() > 8 * 12_000);
+    assert!(std::fs::metadata(&file).expect("a program").len() > 8 * 300_000);
     std::fs::remove_file(&file).expect("a file");
 }
