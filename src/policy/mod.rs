@@ -15,7 +15,7 @@
 //!   instructions. **What a helper means is in `helpers`**;
 //! * `graph` folds the paths into one function of the question, `project`
 //!   eliminates inputs that cannot be known;
-//! * `decoder` combines the programs of a list; `shares` bounds what each may cost. What may be overwritten is not
+//! * `decoder` combines the programs of a list, `run_order` runs them; `shares` bounds what each may cost. What may be overwritten is not
 //!   used: `written` is what the runs found, `stores` (with `address`) and
 //!   `clobber` bound what those parts write that are not followed;
 //! * `rules` writes the policy down for people, `proof` follows one question,
@@ -71,6 +71,7 @@ mod regions;
 mod replaced;
 mod rule;
 mod rules;
+mod run_order;
 mod shares;
 mod state;
 mod stores;

@@ -5,11 +5,12 @@ use crate::observation::Program;
 
 use super::annotate::{Annotation, written};
 use super::code::Code;
-use super::decoder::{Decoder, after_return, surroundings};
+use super::decoder::Decoder;
 use super::diagram::Bdd;
 use super::inputs::{self, Symbols};
 use super::machine::{Decisions, End, Machine, RETVAL_BITS, Surroundings, Trace};
 use super::program_code::{ProgramCode, codes, most_written};
+use super::run_order::{after_return, surroundings};
 use super::time_limit::{self, TimeLimit};
 use super::types::Context;
 use super::word::Word;
