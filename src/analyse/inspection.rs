@@ -78,6 +78,11 @@ impl<'a> Inspection<'a> {
         self.payload
     }
 
+    /// The answer, and what it was joined of: programs that are decoded already.
+    pub(super) fn into_parts(self) -> (JoinedNode<'a>, Payload) {
+        (self.join, self.payload)
+    }
+
     /// The node's GPUs.
     pub fn gpus(&self) -> &[Gpu] {
         &self.join.gpus

@@ -1,6 +1,6 @@
 //! Limits of HAMi-core and SoftMig on one process.
 
-use crate::model::{DeviceType, Owner, Verdict};
+use crate::model::{DeviceType, InstanceKey, Owner, Verdict};
 use crate::observation;
 use crate::report::{Process, Vgpu};
 use crate::vgpu::{ProcessContext, memory_of};
@@ -49,7 +49,7 @@ fn is_denied(gpu: &str, view: &GpuVerdicts) -> bool {
 
 /// Whether it has a GPU or an instance of it open.
 fn holds(process: &Process, gpu: &str) -> bool {
-    let is_part = |instance: &String| instance.strip_prefix(gpu).is_some_and(|rest| rest.starts_with('/'));
+    let is_part = |instance: &String| InstanceKey::is_on(instance, gpu);
     process.held.iter().flatten().any(|held| held == gpu) || process.held_instances.iter().any(is_part)
 }
 

@@ -65,15 +65,12 @@ fn page(invocation: &Invocation<'_>, examined: &Examined) -> Result<Page, Failur
         let scope = |path: &Text| Scope { path: path.clone(), recursive: true };
         observation.scope = examined.paths.iter().map(scope).collect();
     }
-    let node = analyse::node(&observation, &examined.granted, &invocation.decoding)?;
-    let payload = Payload {
-        findings: examined.payload.findings.clone(),
-        audit: examined.payload.audit.clone(),
-        ..node
+    let inspection = analyse::Inspection::new(&observation, &examined.granted, &invocation.decoding)?;
+    let document = |node: Payload| {
+        let (findings, audit) = (examined.payload.findings.clone(), examined.payload.audit.clone());
+        envelope::document(invocation.command, &observation, Payload { findings, audit, ..node })
     };
-    let document = envelope::document(invocation.command, &observation, payload);
-    let mut page =
-        analyse::page(&observation, document, invocation.global.verbose > 0, &invocation.decoding)?;
+    let mut page = analyse::page(inspection, document, invocation.global.verbose > 0)?;
     invocation.settle(&mut page.document);
     analyse::tell_problems(&mut page);
     page.evidence = evidence;

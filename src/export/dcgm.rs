@@ -4,6 +4,7 @@
 //! for each GPU, named by DCGM's number of it, or for each GPU instance, named
 //! `GPU.INSTANCE`; each line of it is a job id. DCGM's number is NVML's index.
 
+use crate::model::InstanceKey;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::owner_name::OwnerName;
@@ -64,12 +65,10 @@ fn deciding(row: &OwnerSets, all: usize) -> &GpuSet {
 fn files(set: &GpuSet, gpus: &BTreeMap<&str, &Gpu>) -> Vec<Option<String>> {
     let index = |key: &str| gpus.get(key).and_then(|gpu| gpu.nvml_index);
     let instance = |key: &str| {
-        let (gpu, rest) = key.split_once('/')?;
-        let gi: u32 = rest.split('/').next()?.parse().ok()?;
+        let InstanceKey { gpu, gi, .. } = InstanceKey::parse(key)?;
         Some(format!("{}.{gi}", index(gpu)?))
     };
-    let has_instance =
-        |key: &str| set.instances.iter().any(|one| one.split_once('/').is_some_and(|(gpu, _)| gpu == key));
+    let has_instance = |key: &str| set.instances.iter().any(|one| InstanceKey::is_on(one, key));
     let whole = set.gpus.iter().flatten().filter(|key| !has_instance(key));
     whole
         .map(|key| index(key).map(|number| number.to_string()))

@@ -6,6 +6,7 @@ use super::catalogue::{
 };
 use super::metric::{Family, Metric, count};
 use super::owner_name::{OwnerName, OwnerNames};
+use crate::model::InstanceKey;
 use crate::report::{GpuSet, OwnerSets};
 
 /// A set of an owner, as the label `set` names it. `None` where the owner has no such
@@ -86,9 +87,8 @@ fn devices(set: &GpuSet) -> Vec<[String; 2]> {
 
 /// GPU and GPU instance of `KEY/GI/CI` or `KEY/GI`.
 fn gpu_instance(key: &str) -> Option<[String; 2]> {
-    let (gpu, rest) = key.split_once('/')?;
-    let gi = rest.split('/').next()?;
-    Some([gpu.to_owned(), gi.to_owned()])
+    let InstanceKey { gpu, gi, .. } = InstanceKey::parse(key)?;
+    Some([gpu.to_owned(), gi.to_string()])
 }
 
 fn unknown_gpus(name: &OwnerName, row: &OwnerSets) -> Vec<Vec<String>> {

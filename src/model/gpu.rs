@@ -80,7 +80,17 @@ pub struct InstanceKey<'a> {
     pub ci: Option<u32>,
 }
 
-impl InstanceKey<'_> {
+impl<'a> InstanceKey<'a> {
+    /// Reads `KEY/GI/CI` or `KEY/GI`.
+    pub fn parse(key: &'a str) -> Option<Self> {
+        let (gpu, rest) = key.split_once('/')?;
+        let (gi, ci) = match rest.split_once('/') {
+            Some((gi, ci)) => (gi, Some(ci.parse().ok()?)),
+            None => (rest, None),
+        };
+        Some(Self { gpu, gi: gi.parse().ok()?, ci })
+    }
+
     /// Whether `key` names an instance of this GPU.
     pub fn is_on(key: &str, gpu: &str) -> bool {
         key.strip_prefix(gpu).is_some_and(|rest| rest.starts_with('/'))

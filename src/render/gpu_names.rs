@@ -1,5 +1,6 @@
 //! Short names of GPUs and MIG instances: `nvidia0`, `nvidia0/1/0`.
 
+use crate::model::InstanceKey;
 use std::io::{self, Write};
 
 use super::{names, sanitize};
@@ -14,7 +15,7 @@ pub(super) fn name(key: &str, gpus: &[Gpu]) -> String {
 /// Names of GPUs by key; one of which only instances are meant is named by
 /// those.
 pub(super) fn key_names(keys: &[String], instances: &[String], gpus: &[Gpu]) -> Vec<String> {
-    let is_split = |key: &String| instances.iter().any(|instance| is_instance_of(instance, key));
+    let is_split = |key: &String| instances.iter().any(|instance| InstanceKey::is_on(instance, key));
     let whole = keys.iter().filter(|key| !is_split(key)).map(|key| name(key, gpus));
     whole.chain(instances.iter().map(|instance| instance_name(instance, gpus))).collect()
 }
@@ -39,15 +40,11 @@ pub(super) fn denied_legend(out: &mut dyn Write, is_there: bool) -> io::Result<(
 
 /// The short name of a MIG instance, `nvidia0/1/0` for `KEY/1/0`, or of a GPU.
 pub(super) fn instance_name(key: &str, gpus: &[Gpu]) -> String {
-    let gpu = gpus.iter().find(|gpu| is_instance_of(key, &gpu.key));
+    let gpu = gpus.iter().find(|gpu| InstanceKey::is_on(key, &gpu.key));
     match gpu.and_then(|gpu| key.strip_prefix(gpu.key.as_str()).zip(Some(gpu))) {
         Some((rest, gpu)) => name(&gpu.key, gpus) + &sanitize::text(rest),
         None => name(key, gpus),
     }
-}
-
-fn is_instance_of(instance: &str, key: &str) -> bool {
-    instance.strip_prefix(key).is_some_and(|rest| rest.starts_with('/'))
 }
 
 /// The capability nodes that give access to an instance: `235:12,13`.

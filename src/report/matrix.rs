@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{CellState, InForce, Membership, Owner, ProcessState, Severity};
+use crate::model::{CellState, InForce, InstanceKey, Membership, Owner, ProcessState, Severity};
 use crate::observation::UnseenProcesses;
 
 /// Owners and processes, and what each has to do with each GPU.
@@ -84,9 +84,7 @@ impl MatrixRow {
     /// Its limits for a column: those for the GPU itself or for the one that the instance
     /// is on, and those of which nobody knows for which GPU they are.
     pub fn limits_on(&self, column: &str) -> Vec<MatrixLimit> {
-        let is_on = |gpu: &String| {
-            column.strip_prefix(gpu.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
+        let is_on = |gpu: &String| column == gpu || InstanceKey::is_on(column, gpu);
         self.limits.iter().filter(|limit| limit.gpu.as_ref().is_none_or(is_on)).cloned().collect()
     }
 }

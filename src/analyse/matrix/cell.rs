@@ -1,6 +1,6 @@
 //! One cell: the four sets of an owner or a process, asked about one GPU or instance.
 
-use crate::model::{CellState, Membership, Severity, Verdict};
+use crate::model::{CellState, InstanceKey, Membership, Severity, Verdict};
 use crate::report::{Cgroup, GpuSet, MatrixCell, OwnerSets, Process};
 
 /// A GPU, or an instance on one.
@@ -10,6 +10,8 @@ pub(in crate::analyse) struct Column {
     pub(in crate::analyse) key: String,
     /// The GPU that it is on, if it is an instance.
     pub(in crate::analyse) gpu: Option<String>,
+    /// Place of the GPU in the inventory, and of the instance among those of the GPU.
+    pub(in crate::analyse) place: (usize, Option<usize>),
 }
 
 impl Column {
@@ -35,7 +37,7 @@ impl Column {
     /// that was allocated as a whole nobody knows which instance is meant.
     fn is_allocated(&self, set: &GpuSet) -> Membership {
         let is_whole = self.gpu.as_ref().is_some_and(|gpu| {
-            let is_on_it = |key: &String| key.strip_prefix(gpu).is_some_and(|rest| rest.starts_with('/'));
+            let is_on_it = |key: &String| InstanceKey::is_on(key, gpu);
             set.gpus.iter().flatten().any(|key| key == gpu) && !set.instances.iter().any(is_on_it)
         });
         allocation(self.is_in_set(set), set.is_trusted(), is_whole)
@@ -149,7 +151,8 @@ fn settled(cell: MatrixCell, is_denied: bool) -> MatrixCell {
         (_, No, Claimed) => CellState::Claimed,
         (_, No, _) => CellState::Nothing,
     };
-    // What may not be opened is asked for in vain: that nobody knows of it is no doubt.
+    // A GPU that may not be opened cannot be used, so an unknown request for it does not
+    // make the cell unsure.
     let asked = if cell.allowed == No && cell.asked == Unknown { No } else { cell.asked };
     MatrixCell { state, asked, ..cell }
 }

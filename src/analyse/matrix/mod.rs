@@ -10,8 +10,8 @@ mod work;
 #[cfg(test)]
 mod tests;
 
-use crate::report::{Finding, Gpu, Matrix, MatrixRow, OwnerSets, Payload, listed};
-use cell::Column;
+use crate::report::{Finding, Gpu, Matrix, MatrixRow, MigInstance, OwnerSets, Payload, listed};
+pub(super) use cell::Column;
 use members::Members;
 use severity::Severities;
 use work::Works;
@@ -48,15 +48,17 @@ pub fn matrix(payload: &Payload, findings: &[Finding], all: bool) -> Matrix {
 }
 
 /// Every GPU, followed by its compute instances.
-fn columns(gpus: &[Gpu]) -> Vec<Column> {
-    let of = |gpu: &Gpu| {
-        let whole = Column { key: gpu.key.clone(), gpu: None };
-        let instances = gpu.mig.iter().filter_map(|mig| mig.key(gpu));
-        let instances: Vec<Column> =
-            instances.map(|key| Column { key, gpu: Some(gpu.key.clone()) }).collect();
+pub(super) fn columns(gpus: &[Gpu]) -> Vec<Column> {
+    let of = |(place, gpu): (usize, &Gpu)| {
+        let whole = Column { key: gpu.key.clone(), gpu: None, place: (place, None) };
+        let instance = |(number, mig): (usize, &MigInstance)| {
+            let key = mig.key(gpu)?;
+            Some(Column { key, gpu: Some(gpu.key.clone()), place: (place, Some(number)) })
+        };
+        let instances: Vec<Column> = gpu.mig.iter().enumerate().filter_map(instance).collect();
         std::iter::once(whole).chain(instances)
     };
-    gpus.iter().flat_map(of).collect()
+    gpus.iter().enumerate().flat_map(of).collect()
 }
 
 /// Makes rows.

@@ -1,6 +1,6 @@
 //! The columns of the matrix, with the questions that programs are asked about each.
 
-use crate::analyse::matrix::cell;
+use crate::analyse::matrix;
 use crate::model::{Device, DeviceType, Request, Verdict};
 use crate::report::{Cgroup, Gpu, MigInstance, PageColumn};
 
@@ -8,26 +8,31 @@ use crate::report::{Cgroup, Gpu, MigInstance, PageColumn};
 #[derive(Clone, Debug)]
 pub(super) struct Column {
     pub(super) shown: PageColumn,
-    /// The same for whoever asks whether it is in a set.
-    pub(super) in_sets: cell::Column,
+    /// The column of the matrix.
+    pub(super) in_sets: matrix::Column,
     pub(super) questions: Vec<(Device, Request)>,
 }
 
-/// Each GPU, followed by its MIG instances that can be used.
+/// The columns of the matrix.
 pub(super) fn of(gpus: &[Gpu]) -> Vec<Column> {
-    gpus.iter().enumerate().flat_map(|(place, gpu)| of_gpu(place, gpu)).collect()
+    let column = |in_sets: matrix::Column| {
+        let (place, number) = in_sets.place;
+        let gpu = gpus.get(place);
+        let questions = match number {
+            None => gpu.and_then(gate).into_iter().collect(),
+            Some(number) => gpu.and_then(|gpu| gpu.mig.get(number)).map(capabilities).unwrap_or_default(),
+        };
+        let text = |(device, request): &(Device, Request)| format!("{device} {}", request.letters());
+        let texts = questions.iter().map(text).collect();
+        let shown = PageColumn { key: in_sets.key.clone(), gpu: place, instance: number, questions: texts };
+        Column { shown, in_sets, questions }
+    };
+    matrix::columns(gpus).into_iter().map(column).collect()
 }
 
-fn of_gpu(place: usize, gpu: &Gpu) -> Vec<Column> {
-    let gate = gpu.major.zip(gpu.minor).map(|(major, minor)| (char(major, minor), Request::ReadWrite));
-    let whole = cell::Column { key: gpu.key.clone(), gpu: None };
-    let mut columns = vec![column(place, None, whole, gate.into_iter().collect())];
-    for (number, part) in gpu.mig.iter().enumerate() {
-        let Some(key) = part.key(gpu) else { continue };
-        let instance = cell::Column { key, gpu: Some(gpu.key.clone()) };
-        columns.push(column(place, Some(number), instance, capabilities(part)));
-    }
-    columns
+/// What using a GPU asks of the programs.
+fn gate(gpu: &Gpu) -> Option<(Device, Request)> {
+    Some((char(gpu.major?, gpu.minor?), Request::ReadWrite))
 }
 
 /// An instance takes the capabilities of both levels, which are opened for reading. Its
@@ -36,18 +41,6 @@ fn capabilities(part: &MigInstance) -> Vec<(Device, Request)> {
     let minors = [part.gi_minor, part.ci_minor].into_iter().flatten();
     let devices = minors.filter_map(|minor| Some(char(part.major?, minor)));
     devices.map(|device| (device, Request::Read)).collect()
-}
-
-fn column(
-    gpu: usize,
-    instance: Option<usize>,
-    in_sets: cell::Column,
-    questions: Vec<(Device, Request)>,
-) -> Column {
-    let text = |(device, request): &(Device, Request)| format!("{device} {}", request.letters());
-    let texts = questions.iter().map(text).collect();
-    let shown = PageColumn { key: in_sets.key.clone(), gpu, instance, questions: texts };
-    Column { shown, in_sets, questions }
 }
 
 fn char(major: u32, minor: u32) -> Device {

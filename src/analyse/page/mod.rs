@@ -17,12 +17,10 @@ mod stacks;
 mod summary;
 mod unknown;
 
-use crate::observation::Observation;
-use crate::policy::TimeLimit;
-use crate::report::{Document, Page};
+use crate::report::{Document, Page, Payload};
 
 use super::error::AnalyseError;
-use super::joined_node::JoinedNode;
+use super::inspection::Inspection;
 use columns::Column;
 use limits::Limits;
 use places::Places;
@@ -33,21 +31,23 @@ pub use unknown::tell_problems;
 
 /// The page about a node.
 ///
-/// `document` has the answers of [`node()`](super::node()) and of an audit for this
-/// observation. `all` also lists owners and processes that have nothing to do with GPUs.
+/// `document` makes a document of the answer of [`node()`](super::node()), which the
+/// inspection has, and of an audit of the same node. `all` also lists owners and processes
+/// that have nothing to do with GPUs.
 /// `evidence` of the page is left empty: it is about the observation as it was saved;
 /// `problems` too, until [`tell_problems()`] is called.
 ///
 /// # Errors
 ///
-/// As [`super::node()`].
+/// A cgroup of the scope that the observation lacks.
 pub fn page(
-    observation: &Observation,
-    mut document: Document,
+    inspection: Inspection<'_>,
+    document: impl FnOnce(Payload) -> Document,
     all: bool,
-    limit: &TimeLimit,
 ) -> Result<Page, AnalyseError> {
-    let mut join = JoinedNode::new(observation, limit);
+    let (mut join, payload) = inspection.into_parts();
+    let observation = join.observation;
+    let mut document = document(payload);
     let owners = document.payload.owners.take().unwrap_or_default();
     let cgroups = document.payload.cgroups.take().unwrap_or_default();
     let gpus = document.payload.gpus.take().unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Why a cell is as it is: what `explain` answers for the devices of a GPU.
 
 use crate::analyse::{self, Subject, TimeLimit};
-use crate::model::{Device, DeviceType, Request};
+use crate::model::{Device, DeviceType, InstanceKey, Request};
 use crate::observation::{Observation, Text};
 use crate::report::{Gpu, MatrixRow, MigInstance, Payload};
 use crate::top::{CellPosition, Content, Moment};
@@ -39,9 +39,7 @@ fn cgroup(facts: &Observation, row: &MatrixRow) -> Option<Text> {
 /// The devices that have to be opened, and how: the GPU itself, and for an instance its
 /// capabilities, too.
 fn devices(column: &str, gpus: &[Gpu]) -> Vec<(Device, Request)> {
-    let on = |gpu: &&Gpu| {
-        column.strip_prefix(gpu.key.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
+    let on = |gpu: &&Gpu| column == gpu.key || InstanceKey::is_on(column, &gpu.key);
     let Some(gpu) = gpus.iter().find(on) else { return Vec::new() };
     let device = |major, minor| Device { kind: DeviceType::Char, major, minor };
     let gate = gpu.major.zip(gpu.minor).map(|(major, minor)| (device(major, minor), Request::ReadWrite));
