@@ -1,20 +1,19 @@
-//! Keeps the answer of `node` together with the facts it was made from, so that an
-//! audit can ask further questions.
+//! Keeps the answer of `node` together with the facts it was made from, so that an audit can
+//! ask further questions; and chooses what `audit --verify` asks the kernel.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
-use crate::allocation::Numbering;
-use crate::gpu::{self, SharedNode};
-use crate::model::{Device, Request, Verdict};
-use crate::model::{Owner, OwnerKind};
-use crate::observation::{self, Observation, Text};
-use crate::policy::{Followed, TimeLimit};
-use crate::report::{Decision, Gpu, OwnerSets, Payload};
-
-use super::allocated::CallerAllocation;
 use super::error::AnalyseError;
 use super::joined_node::{JoinedNode, in_scope};
-use super::{allocated, job_claim, node};
+use super::sets::CallerAllocation;
+use super::{leftovers, scope, sets};
+use crate::allocation::Numbering;
+use crate::gpu::SharedNode;
+use crate::model::{Device, Owner, OwnerKind, Request, Verdict};
+use crate::observation::{Observation, Text};
+use crate::policy::{Followed, TimeLimit};
+use crate::report::{Decision, Gpu, OwnerSets, Payload};
+use crate::{gpu, observation};
 
 /// The answer of `node`, and further questions about the same observation.
 #[derive(Debug)]
@@ -39,7 +38,7 @@ impl<'a> Inspection<'a> {
         limit: &TimeLimit,
     ) -> Result<Self, AnalyseError> {
         let mut join = JoinedNode::new(observation, limit);
-        let payload = node::answer(&mut join, granted)?;
+        let payload = scope::answer(&mut join, granted)?;
         let cgroups = observation.cgroups.iter().map(|cgroup| (&cgroup.path, cgroup)).collect();
         let shared = gpu::shared_nodes(&observation.gpu_facts);
         let paths = in_scope(observation)?.into_iter().map(|cgroup| cgroup.path.clone()).collect();
@@ -130,11 +129,11 @@ impl<'a> Inspection<'a> {
 
 fn told(join: &JoinedNode<'_>, granted: &CallerAllocation) -> Result<Option<OwnerSets>, AnalyseError> {
     let observation = join.observation;
-    let Some(job_id) = observation.slurm.hook.as_ref().and_then(job_claim::job_id) else { return Ok(None) };
+    let Some(job_id) = observation.slurm.hook.as_ref().and_then(leftovers::job_id) else { return Ok(None) };
     let numbering = Numbering::new(&observation.slurm, &observation.host.name, &join.gpus);
-    let source = allocated::source(observation, granted, &numbering, join)?;
+    let source = sets::source(observation, granted, &numbering, join)?;
     let owner = Owner { kind: OwnerKind::Slurm, job_id: Some(job_id), ..Owner::default() };
-    let allocated = allocated::of(&owner, &[], join, &numbering, &source);
+    let allocated = sets::allocated_of(&owner, &[], join, &numbering, &source);
     Ok(Some(OwnerSets { owner, allocated, ..OwnerSets::default() }))
 }
 
@@ -146,4 +145,47 @@ fn decision(place: crate::report::Effective, name: String, followed: &Followed) 
         returns: followed.returned.into(),
         decided_at: followed.decided_at,
     }
+}
+
+/// The questions of `--verify`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToVerify {
+    /// Cgroups with processes; of those with the same programs and policy one.
+    pub cgroups: Vec<Text>,
+    /// Nodes: path, major and minor number.
+    pub nodes: Vec<(String, u32, u32)>,
+}
+
+/// Chooses the cgroups and nodes to ask the kernel about.
+///
+/// # Errors
+///
+/// As [`super::node()`].
+pub fn to_verify(observation: &Observation, limit: &TimeLimit) -> Result<ToVerify, AnalyseError> {
+    let inspection = Inspection::new(observation, &CallerAllocation::default(), limit);
+    inspection.map(|inspection| questions(&inspection))
+}
+
+/// The same of a node that is analysed already.
+pub(crate) fn questions(inspection: &Inspection<'_>) -> ToVerify {
+    let mut seen = BTreeSet::new();
+    let cgroups = inspection.payload().cgroups.iter().flatten().zip(inspection.paths());
+    let different = cgroups.filter(|(cgroup, path)| {
+        let observed = inspection.cgroup(path);
+        let has_processes = observed.is_some_and(|observed| !observed.pids.is_empty());
+        let ids: Vec<u32> = cgroup.programs.iter().map(|program| program.id).collect();
+        has_processes && seen.insert((ids, cgroup.policy.clone()))
+    });
+    let cgroups = different.map(|(_, path)| path.clone()).collect();
+    ToVerify { cgroups, nodes: nodes(inspection) }
+}
+
+fn nodes(inspection: &Inspection<'_>) -> Vec<(String, u32, u32)> {
+    let gates = inspection.gpus().iter().flat_map(|gpu| {
+        let number = gpu.major.zip(gpu.minor);
+        let gate = gpu.nodes.iter().find(|node| node.gate);
+        gate.zip(number).map(|(node, (major, minor))| (node.path.clone(), major, minor))
+    });
+    let shared = inspection.shared_nodes().iter().filter(|node| node.needed && node.present);
+    gates.chain(shared.map(|node| (node.path.clone(), node.major, node.minor))).collect()
 }

@@ -1,20 +1,18 @@
-//! The answer of `gpumap leftovers`: processes of one job that still hold its GPUs.
-//! No process of another job is among them.
+//! The answer of `gpumap leftovers`: processes of one job that still hold its GPUs, by
+//! cgroup or by the job that their environment names; and which of them `--kill` may end.
 
+use jiff::Timestamp;
+
+use super::error::AnalyseError;
+use super::joined_node::JoinedNode;
+use super::processes::Processes;
+use super::sets::{CallerAllocation, source};
 use crate::allocation::{Numbering, of_hook};
 use crate::model::{JobEvidence, JobIdSource, NoteCode, Owner};
 use crate::observation::{Answer, Cgroup, Environment, Observation, Problem, Process};
 use crate::owner::{Directory, JobName, inner_job};
 use crate::policy::TimeLimit;
-use crate::report::{GpuSet, Leftover, Note, Payload};
-
-use super::allocated::CallerAllocation;
-use super::allocated::source;
-use super::error::AnalyseError;
-use super::job_claim;
-use super::joined_node::JoinedNode;
-use super::killable;
-use super::processes::Processes;
+use crate::report::{Claim, GpuSet, Leftover, Note, Payload};
 
 /// The processes of a job that hold one of its GPUs.
 ///
@@ -56,7 +54,7 @@ pub fn leftovers(
         if is_known && (!gpus.is_empty() || reported.held_unknown.is_some()) {
             let owner = join.owners.of(&process.cgroup).cloned();
             let mut leftover = Leftover { process: reported, owner, belongs_by, gpus, ..Leftover::default() };
-            let spared = killable::spared_because(&leftover, search.hook, search.gpus.as_ref());
+            let spared = spared_because(&leftover, search.hook, search.gpus.as_ref());
             leftover.spared = spared.map(str::to_owned);
             found.push(leftover);
         }
@@ -116,7 +114,7 @@ impl Search<'_> {
             });
         }
         // A Slurm inside a container gives its jobs the same numbers.
-        let is_other_jobs = owner.and_then(|owner| job_claim::job(owner).or(inner_job(owner))).is_some();
+        let is_other_jobs = owner.and_then(|owner| job(owner).or(inner_job(owner))).is_some();
         if is_other_jobs || !self.is_users(process) {
             return None;
         }
@@ -153,16 +151,205 @@ impl Search<'_> {
 
 /// Whether only environments say which number the job of a cgroup has.
 fn is_hearsay(owner: &Owner) -> bool {
-    job_claim::job(owner).is_some_and(|job| job.job_id_source == Some(JobIdSource::Environment))
+    job(owner).is_some_and(|job| job.job_id_source == Some(JobIdSource::Environment))
 }
 
 /// Whether an environment names the job.
 fn names(environment: &Environment, job: &JobName) -> bool {
     match job {
-        JobName::Number(number) => job_claim::job_id(environment) == Some(*number),
+        JobName::Number(number) => job_id(environment) == Some(*number),
         JobName::Sluid(sluid) => {
             let own = environment.get("SLURM_JOB_SLUID");
             own.is_some_and(|own| own.value.lossy().eq_ignore_ascii_case(sluid))
         }
+    }
+}
+
+/// Seconds by which a start time may be wrong: the kernel tells the time of the
+/// boot in whole seconds.
+const SLACK: i64 = 1;
+
+/// Why `leftovers --kill` spares a process; `None` if the process demonstrably
+/// belongs to the job.
+///
+/// `hook` is the environment of the job's own hook. `gpus` are those allocated to
+/// the job, as far as the hook or the caller says.
+pub(super) fn spared_because(
+    leftover: &Leftover,
+    hook: Option<&Environment>,
+    gpus: Option<&GpuSet>,
+) -> Option<&'static str> {
+    let uid = hook.and_then(|hook| number(hook, "SLURM_JOB_UID"));
+    let process = &leftover.process;
+    if leftover.belongs_by == JobEvidence::Unknown {
+        return Some("nothing tells whether it is the job's: its environment is not known");
+    }
+    if process.uid == 0 {
+        return Some("it is root's");
+    }
+    if process.held.is_none() {
+        return Some("what it holds is not known");
+    }
+    if leftover.gpus.is_empty() {
+        return Some("it holds no GPU of the job");
+    }
+    if uid.is_some_and(|uid| uid != i64::from(process.uid)) {
+        return Some("it is not the job's user's");
+    }
+    if leftover.owner.as_ref().is_some_and(|owner| owner.part.is_some()) {
+        return Some("it is the scheduler's own");
+    }
+    if leftover.belongs_by == JobEvidence::Cgroup {
+        return None;
+    }
+    let known = gpus.and_then(|set| set.gpus.as_ref()).map(Vec::as_slice).unwrap_or_default();
+    if uid.is_none() || !leftover.gpus.iter().any(|gpu| known.contains(gpu)) {
+        return Some(
+            "nothing but its environment says that it is the job's: give the job's GPUs and user as Slurm's Epilog does (--from-env)",
+        );
+    }
+    let Some(began) = hook.and_then(|hook| number(hook, "SLURM_JOB_START_TIME")) else {
+        return Some(
+            "it left the job's cgroup, and only Slurm's hook environment (SLURM_JOB_START_TIME) tells when the job began",
+        );
+    };
+    let started = process.started_at.as_ref().and_then(|text| text.parse::<Timestamp>().ok());
+    match started.map(|started| started.as_second().saturating_add(SLACK) >= began) {
+        Some(true) => None,
+        Some(false) => Some("it is older than the job"),
+        None => Some("it left the job's cgroup, and when it started is not known"),
+    }
+}
+
+/// A number of the hook, which root's daemon wrote.
+fn number(hook: &Environment, name: &str) -> Option<i64> {
+    hook.get(name).filter(|variable| !variable.cut)?.value.lossy().parse().ok()
+}
+
+/// The claim of a process in the cgroup of `owner`; `None` if it makes none.
+pub(super) fn of(process: &Process, owner: Option<&Owner>) -> Option<Claim> {
+    let environment = process.detail.as_ref()?.at_exec.known()?;
+    let job_id = job_id(environment);
+    let sluid = text(environment, "SLURM_JOB_SLUID");
+    if job_id.is_none() && sluid.is_none() {
+        return None;
+    }
+    let step = text(environment, "SLURM_STEP_ID");
+    let claim = Claim { job_id, step, sluid, ..Claim::default() };
+    Some(match (owner.and_then(job), owner.and_then(inner_job)) {
+        (Some(job), _) => compare(claim, job, environment),
+        (None, Some(inner)) => Claim { inner: true, ..compare(claim, inner, environment) },
+        (None, None) => Claim { outside: true, ..claim },
+    })
+}
+
+/// The job number that an environment claims.
+pub(super) fn job_id(environment: &Environment) -> Option<u64> {
+    text(environment, "SLURM_JOB_ID")?.parse().ok()
+}
+
+/// The innermost Slurm job among an owner and those around it.
+pub(super) fn job(owner: &Owner) -> Option<&Owner> {
+    let is_slurm = owner.kind.is_slurm();
+    if is_slurm && (owner.job_id.is_some() || owner.sluid.is_some()) {
+        Some(owner)
+    } else {
+        owner.outer.as_deref().and_then(job)
+    }
+}
+
+fn compare(claim: Claim, job: &Owner, environment: &Environment) -> Claim {
+    let same_number = claim.job_id.zip(job.job_id).map(|(claimed, own)| claimed == own);
+    let same_sluid = claim.sluid.as_ref().zip(job.sluid.as_ref()).map(|(claimed, own)| claimed == own);
+    // A number that was read off the same environment proves nothing.
+    let circular = job.job_id_source == Some(JobIdSource::Environment);
+    let agrees = same_sluid.or(if circular { None } else { same_number });
+    let is_heterogeneous = text(environment, "SLURM_HET_SIZE").is_some();
+    match agrees {
+        Some(false) if is_heterogeneous => {
+            let why = "a component of a heterogeneous job: its environment names the leader";
+            Claim { agrees: None, why: Some(why.to_owned()), ..claim }
+        }
+        Some(false) => {
+            let why = "its environment names another job than its cgroup";
+            Claim { agrees, why: Some(why.to_owned()), ..claim }
+        }
+        _ => Claim { agrees, ..claim },
+    }
+}
+
+fn text(environment: &Environment, name: &str) -> Option<String> {
+    let variable = environment.get(name).filter(|variable| !variable.cut && !variable.value.is_empty())?;
+    Some(variable.value.lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Owner;
+    use crate::observation::Variable;
+    use crate::report::Process;
+
+    fn hook(pairs: &[(&str, &str)]) -> Environment {
+        let variable = |(name, value): &(&str, &str)| Variable {
+            name: (*name).to_owned(),
+            value: (*value).into(),
+            cut: false,
+        };
+        Environment { variables: pairs.iter().map(variable).collect(), cut: None }
+    }
+
+    fn leftover(by: &str, uid: u32) -> Leftover {
+        let held = Some(vec!["GPU-1".to_owned()]);
+        let started_at = Some("2026-01-01T00:00:10Z".to_owned());
+        let process = Process { uid, held, started_at, ..Process::default() };
+        let gpus = vec!["GPU-1".to_owned()];
+        Leftover { process, gpus, belongs_by: JobEvidence::of(by), ..Leftover::default() }
+    }
+
+    fn granted(gpu: &str) -> GpuSet {
+        GpuSet { gpus: Some(vec![gpu.to_owned()]), ..GpuSet::default() }
+    }
+
+    /// Make sure that processes in the job's cgroup are ended, and that those of
+    /// root, the scheduler and other users are not.
+    #[test]
+    fn in_the_cgroup() {
+        let mine = hook(&[("SLURM_JOB_UID", "1000")]);
+        assert_eq!(spared_because(&leftover("cgroup", 1000), Some(&mine), None), None);
+        assert_eq!(spared_because(&leftover("cgroup", 1000), None, None), None);
+        assert!(spared_because(&leftover("cgroup", 0), None, None).is_some());
+        assert!(spared_because(&leftover("cgroup", 1001), Some(&mine), None).is_some());
+        let owner = Some(Owner { part: Some(crate::model::OwnerPart::Slurm), ..Owner::default() });
+        assert!(spared_because(&Leftover { owner, ..leftover("cgroup", 1000) }, Some(&mine), None).is_some());
+        let idle = Leftover { gpus: Vec::new(), ..leftover("cgroup", 1000) };
+        assert!(spared_because(&idle, Some(&mine), None).is_some());
+        let mut unseen = leftover("cgroup", 1000);
+        unseen.process.held = None;
+        assert!(spared_because(&unseen, Some(&mine), None).is_some());
+    }
+
+    /// Make sure that an environment alone never ends a process: user, GPU and time
+    /// have to be the job's too, and root's daemon has to confirm all three.
+    #[test]
+    fn by_environment() {
+        // 2026-01-01T00:00:10Z, when the process started.
+        let began = |at: i64| {
+            let at = (1_767_225_610 + at).to_string();
+            hook(&[("SLURM_JOB_START_TIME", &at), ("SLURM_JOB_UID", "1000")])
+        };
+        let one = granted("GPU-1");
+        let told =
+            |hook: &Environment| spared_because(&leftover("environment", 1000), Some(hook), Some(&one));
+        assert_eq!((told(&began(-10)), told(&began(0))), (None, None));
+        assert!(told(&began(60)).is_some());
+        assert!(told(&hook(&[("SLURM_JOB_UID", "1000")])).is_some());
+        assert!(told(&hook(&[("SLURM_JOB_START_TIME", "0")])).is_some());
+        assert!(spared_because(&leftover("environment", 1000), None, Some(&one)).is_some());
+        let other = granted("GPU-2");
+        assert!(spared_because(&leftover("environment", 1000), Some(&began(-10)), Some(&other)).is_some());
+        assert!(spared_because(&leftover("environment", 1000), Some(&began(-10)), None).is_some());
+        assert!(spared_because(&leftover("environment", 1001), Some(&began(-10)), Some(&one)).is_some());
+        assert!(spared_because(&leftover("environment", 0), Some(&began(-10)), Some(&one)).is_some());
     }
 }

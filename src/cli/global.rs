@@ -1,9 +1,12 @@
-//! Options that every command takes, before or after its name.
+//! Options that every command takes, before or after its name; durations as `--timeout`
+//! takes them; and exit codes, which distinguish "no" from "could not ask".
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
+use jiff::SignedDuration;
 
 /// Options of every command.
 #[derive(Clone, Debug, Args)]
@@ -45,7 +48,7 @@ pub struct Global {
     ///
     /// Decoding may take a quarter of this time more; policies that are not decoded
     /// by then are unknown.
-    #[arg(long, global = true, value_name = "DURATION", value_parser = super::duration::parse)]
+    #[arg(long, global = true, value_name = "DURATION", value_parser = parse)]
     pub timeout: Option<Duration>,
     /// When to colour verdicts.
     ///
@@ -66,4 +69,102 @@ pub enum Color {
     Always,
     /// Not at all.
     Never,
+}
+
+/// Parses a duration as jiff writes and reads them: numbers with units from `ns`
+/// to `h`.
+///
+/// # Errors
+///
+/// What to write instead, where the text is no duration above zero.
+pub fn parse(text: &str) -> Result<Duration, String> {
+    let duration: SignedDuration =
+        text.parse().map_err(|_| "write a number with a unit, such as 500ms, 2s or 1m".to_owned())?;
+    let duration = Duration::try_from(duration).ok().filter(|duration| !duration.is_zero());
+    duration.ok_or_else(|| "write a number above zero with a unit, such as 500ms or 2s".to_owned())
+}
+
+/// The meaning of an exit code.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Exit {
+    /// 0: yes, allowed, equal, nothing missing.
+    #[default]
+    Yes,
+    /// 1: no: denied, mixed or different; something is left over.
+    No,
+    /// 2: the question was malformed or gpumap could not work.
+    Failed,
+    /// 3: the answer is incomplete or unknown.
+    Incomplete,
+}
+
+impl Exit {
+    /// The number.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Yes => 0,
+            Self::No => 1,
+            Self::Failed => 2,
+            Self::Incomplete => 3,
+        }
+    }
+
+    /// The worse of two. A malformed question is worst, because more rights do not
+    /// help it; then an unknown answer, then a plain no.
+    #[must_use]
+    pub fn worst(self, other: Self) -> Self {
+        if other.rank() > self.rank() { other } else { self }
+    }
+
+    fn rank(self) -> u8 {
+        match self {
+            Self::Yes => 0,
+            Self::No => 1,
+            Self::Incomplete => 2,
+            Self::Failed => 3,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        exit.code().into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that the documented spellings work and guesses do not.
+    #[test]
+    fn spellings() {
+        assert_eq!(parse("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(parse("2s"), Ok(Duration::from_secs(2)));
+        assert_eq!(parse("1.5s"), Ok(Duration::from_millis(1500)));
+        assert_eq!(parse("1m"), Ok(Duration::from_secs(60)));
+        assert_eq!(parse("1m30s"), Ok(Duration::from_secs(90)));
+        assert_eq!(parse("1h"), Ok(Duration::from_secs(3600)));
+        for bad in ["", "2", "s", "-1s", "0s", "1d", "1.2.3s", "99999999999999999999999s"] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod exit_tests {
+    use super::Exit::{Failed, Incomplete, No, Yes};
+
+    /// Make sure that the order of badness is the documented one.
+    #[test]
+    fn worst() {
+        let order = [Yes, No, Incomplete, Failed];
+        for (index, low) in order.into_iter().enumerate() {
+            for high in &order[index..] {
+                assert_eq!(low.worst(*high), *high);
+                assert_eq!(high.worst(low), *high);
+            }
+        }
+        assert_eq!(order.map(super::Exit::code), [0, 1, 3, 2]);
+    }
 }

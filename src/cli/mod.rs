@@ -3,61 +3,32 @@
 //!
 //! Help, manual pages and completions are made from these definitions. They import
 //! nothing else of the crate, so that this works without running a command.
-
-mod activity;
-mod allocation;
 mod audit;
-mod cgroup;
 mod check;
 pub mod device;
 mod diff;
-mod doctor;
-pub mod duration;
-mod exit;
-mod export;
 mod fleet;
 mod global;
-mod job;
+mod inspect;
 mod leftovers;
-mod node;
-mod pid;
-mod prog;
 mod repair;
-mod report;
-mod snapshot;
-mod target;
+mod resident;
+pub(crate) mod target;
 mod tool;
-mod top;
-pub mod typed;
-mod vgpu;
-mod watch;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 
-pub use activity::ActivityArgs;
-pub use allocation::{AllocationArgs, SlurmArgs};
-pub use audit::AuditArgs;
-pub use cgroup::CgroupArgs;
+pub use audit::{AllocationArgs, AuditArgs, ReportArgs, SlurmArgs};
 pub use check::{CheckArgs, ExplainArgs};
 pub use diff::{DiffArgs, Side, Sides};
-pub use doctor::DoctorArgs;
-pub use exit::Exit;
-pub use export::ExportArgs;
 pub use fleet::FleetArgs;
-pub use global::{Color, Global};
-pub use job::JobArgs;
+pub use global::{Color, Exit, Global};
+pub use inspect::{CgroupArgs, DoctorArgs, JobArgs, NodeArgs, PidArgs, ProgArgs, VgpuArgs};
 pub use leftovers::{KillSignal, LeftoversArgs};
-pub use node::NodeArgs;
-pub use pid::PidArgs;
-pub use prog::ProgArgs;
 pub use repair::RepairArgs;
-pub use report::ReportArgs;
-pub use snapshot::SnapshotArgs;
+pub use resident::{ActivityArgs, ExportArgs, TopArgs, WatchArgs};
 pub use target::{PolicyTarget, ProgramSource, TargetArgs};
-pub use tool::{CompletionsArgs, ManArgs, SchemaArgs, SchemaOf};
-pub use top::TopArgs;
-pub use vgpu::VgpuArgs;
-pub use watch::WatchArgs;
+pub use tool::{CompletionsArgs, ManArgs, SchemaArgs, SchemaOf, SnapshotArgs};
 
 /// Tells which GPUs a job may open, asks for and holds, and why.
 ///

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{ArgGroup, Args, ValueHint};
 
 use super::PolicyTarget;
-use super::typed;
+use super::target;
 
 /// Show what gives lost device access back, and give it back if told to.
 ///
@@ -62,10 +62,10 @@ pub struct RepairArgs {
     #[arg(value_name = "WHAT", group = "which", help_heading = "Arguments")]
     named: Option<String>,
     /// This cgroup: a file-system path, or a path from the cgroup root.
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::DirPath, value_parser = typed::cgroup(), group = "which")]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::DirPath, value_parser = target::cgroup(), group = "which")]
     cgroup: Option<PathBuf>,
     /// The cgroup of this process.
-    #[arg(long, value_name = "PID", value_parser = typed::pid, group = "which")]
+    #[arg(long, value_name = "PID", value_parser = target::pid, group = "which")]
     pid: Option<u32>,
     /// The cgroup of this job, by number or SLUID, or of a step.
     #[arg(long, value_name = "ID", group = "which")]
@@ -113,7 +113,7 @@ pub struct RepairArgs {
     ///
     /// A program that is attached to a slice or to a job rules all below. Without this
     /// option nobody but the repaired cgroup may gain.
-    #[arg(long, value_name = "CGROUP", value_hint = ValueHint::DirPath, value_parser = typed::cgroup(), conflicts_with = "prevent")]
+    #[arg(long, value_name = "CGROUP", value_hint = ValueHint::DirPath, value_parser = target::cgroup(), conflicts_with = "prevent")]
     pub at: Option<PathBuf>,
     /// Put the planned program in the place of the one that denies. This is the one
     /// thing in gpumap that changes device programs.

@@ -1,13 +1,12 @@
-//! The options that name the policy a question is about: a cgroup, a process, a
-//! job, or programs.
+//! The options that name the policy a question is about (a cgroup, a process, a program, a
+//! file), and what users paste where a cgroup or a process is asked for.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
-use clap::builder::{OsStringValueParser, TypedValueParser as _};
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueHint};
-
-use super::typed;
 
 /// Options that choose the policy to ask.
 #[derive(Debug, Args)]
@@ -16,10 +15,10 @@ pub struct TargetArgs {
     /// The programs in force on this cgroup: a file-system path, or a path
     /// from the cgroup root. A relative path starts in the working directory if
     /// that is a cgroup.
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::DirPath, value_parser = typed::cgroup(), conflicts_with_all = ["pid", "job", "prog"])]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::DirPath, value_parser = cgroup(), conflicts_with_all = ["pid", "job", "prog"])]
     cgroup: Option<PathBuf>,
     /// The programs in force on the cgroup of this process.
-    #[arg(long, value_name = "PID", value_parser = typed::pid, conflicts_with_all = ["job", "prog"])]
+    #[arg(long, value_name = "PID", value_parser = pid, conflicts_with_all = ["job", "prog"])]
     pid: Option<u32>,
     /// The programs in force on the cgroup of this job, by number or SLUID; its
     /// steps and tasks may be allowed less. A step is written 4711.0,
@@ -84,5 +83,56 @@ impl From<OsString> for ProgramSource {
             Some(Ok(id)) => Self::Id(id),
             _ => Self::File(text.into()),
         }
+    }
+}
+
+/// Reads the path of a cgroup.
+pub fn cgroup() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().map(|text: OsString| match text.as_bytes().strip_prefix(b"0::") {
+        Some(path) => OsString::from_vec(path.to_vec()).into(),
+        None => PathBuf::from(text),
+    })
+}
+
+/// The process whose cgroup `/proc/PID` or `/proc/PID/cgroup` means.
+pub fn process_of(path: &Path) -> Option<u32> {
+    let below = path.strip_prefix("/proc").ok()?;
+    let mut names = below.iter();
+    let pid = names.next()?.to_str()?.parse().ok()?;
+    let rest: Vec<&OsStr> = names.collect();
+    (rest.is_empty() || rest == ["cgroup"]).then_some(pid)
+}
+
+/// Reads a process's number, or its directory `/proc/PID`.
+///
+/// # Errors
+///
+/// A text that is no number, with the command that finds the number of a name.
+pub fn pid(text: &str) -> Result<u32, String> {
+    let number = text.strip_prefix("/proc/").map_or(text, |rest| rest.trim_end_matches('/'));
+    number.parse().map_err(|_| {
+        let is_name = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+        match is_name && !text.is_empty() && text.bytes().any(|byte| byte.is_ascii_alphabetic()) {
+            true => format!("not the number of a process; $(pgrep -d' ' {text}) has those of a name"),
+            false => "not the number of a process".to_owned(),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that only /proc/PID is a process.
+    #[test]
+    fn processes() {
+        let of = |path: &str| process_of(Path::new(path));
+        assert_eq!((of("/proc/17"), of("/proc/17/cgroup"), of("/proc/17/")), (Some(17), Some(17), Some(17)));
+        for other in ["/proc", "/proc/self", "/proc/17/fd", "/17", "proc/17", "/sys/fs/cgroup/proc/17"] {
+            assert_eq!(of(other), None, "{other}");
+        }
+        assert_eq!((pid("17"), pid("/proc/17")), (Ok(17), Ok(17)));
+        assert!(pid("python3").unwrap_err().contains("pgrep -d' ' python3"));
+        assert!(!pid("$(x)").unwrap_err().contains("pgrep"));
     }
 }

@@ -33,12 +33,11 @@ mod watch;
 // No subcommands, but what they share.
 mod files;
 mod invocation;
-mod page;
 mod resident;
 mod subject;
 
-pub use invocation::input::Input;
-pub use invocation::output::{Output, Remarks};
+pub use invocation::streams::Input;
+pub use invocation::streams::{Output, Remarks};
 pub use invocation::usage::refuse;
 pub use invocation::{Failure, Invocation};
 
@@ -46,7 +45,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd as _;
 
-use self::invocation::panic;
+use self::invocation::failure;
 use crate::cli::{Cli, Command, Exit, NodeArgs};
 use crate::render::Style;
 
@@ -63,7 +62,7 @@ pub struct Streams<'a> {
 /// Runs a parsed command line against standard input, output and error.
 /// A panic becomes exit code 2 and a message like that of any failure.
 pub fn run(cli: &Cli) -> Exit {
-    panic::install();
+    failure::install();
     let style = invocation::style(cli.global.color, cli.global.verbose > 0);
     let mut input = match io::stdin().as_fd().try_clone_to_owned() {
         Ok(fd) => Box::new(File::from(fd)) as Box<dyn Input>,
@@ -106,7 +105,7 @@ fn attempt(
     if !runs_on {
         invocation.limit_decoding();
     }
-    let result = panic::caught(|| {
+    let result = failure::caught(|| {
         let exit = work(&mut invocation, command)?;
         invocation.out.flush()?;
         Ok(exit)

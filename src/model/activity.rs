@@ -1,4 +1,5 @@
-//! How calls of drivers are counted, and where there may be no room for them.
+//! How calls of drivers are counted: the kernel interfaces for it, the tables where there
+//! may be no room, and what tells which GPU a process means by a device of its own count.
 
 open_words! {
     /// How calls of functions are seen.
@@ -53,5 +54,39 @@ open_words! {
         Mappings,
         /// Times in libraries before the driver.
         Interceptions,
+    }
+}
+
+open_words! {
+    /// A task for which gpumap chooses the best kernel interface that works.
+    pub enum EngineTask {
+        /// To list processes.
+        #[default]
+        Processes,
+        /// To read the programs in force of many cgroups.
+        ProgramLists,
+        /// To notice changed programs.
+        CgroupChanges,
+        /// To see changes of environments.
+        EnvironmentChanges,
+        /// To count calls of drivers' libraries.
+        CallCounts,
+    }
+}
+
+words! {
+    /// What tells which GPU a process uses, the surest first.
+    pub enum GpuEvidence {
+        /// The driver's answer to the process (`cuDeviceGetUuid`), which the process
+        /// asked for itself.
+        Driver,
+        /// gpumap's own reading of the process's variables inside the set that its
+        /// rules allow.
+        Resolved,
+        /// The process has one GPU open and no other.
+        Held,
+        /// Nothing: which GPU it is, is not known.
+        #[default]
+        Unknown,
     }
 }

@@ -51,60 +51,42 @@ macro_rules! open_words {
 }
 
 mod activity;
-mod asked;
-mod cell;
 mod cgroup_path;
-mod check_state;
 mod device;
-mod engine;
+mod environment;
 mod event;
 mod finding;
 mod gpu;
-mod gpu_evidence;
-mod grant;
-mod in_force;
-mod map_type;
-mod matrix_order;
+mod matrix;
 mod open_word;
 mod owner;
-mod owner_kind;
-mod problem_code;
+mod problem;
 mod process_state;
 mod program;
-mod region_layout;
 mod repair;
 mod request;
 mod rule;
-mod source;
-mod span;
-mod variable;
-mod verdict;
+mod vgpu;
 
-pub use activity::{CountTable, ProbeEngine};
-pub use asked::{ApiName, Certainty, CutCode, ValueState};
-pub use cell::{CellState, Membership};
+pub use activity::{CountTable, EngineTask, GpuEvidence, ProbeEngine};
 pub use cgroup_path::CgroupPath;
-pub use check_state::CheckState;
-pub use device::{Device, DeviceType, MAX_MAJOR, MAX_MINOR, RuleType};
-pub use engine::EngineTask;
+pub use device::{Device, DeviceType, MAX_MAJOR, MAX_MINOR, RuleType, Span};
+pub use environment::{
+    ApiName, Certainty, CutCode, HOOK_VARIABLES, LIMIT_VARIABLES, VARIABLES, ValueState, choosing_variables,
+    device_variables,
+};
 pub use event::{EventCause, EventKind};
 pub use finding::{Confidence, FailOn, Severity};
 pub use gpu::{InstanceKey, SharedRole, SharingMode, Vendor};
-pub use gpu_evidence::GpuEvidence;
-pub use grant::{GrantComparison, GrantedSet};
-pub use in_force::{InForce, LimitCode, MeantBy};
-pub use map_type::MapType;
-pub use matrix_order::MatrixOrder;
-pub use owner::{Owner, OwnerPart, OwnerRank, PodClass};
-pub use owner_kind::OwnerKind;
-pub use problem_code::{NoteCode, ProblemCode};
+pub use matrix::{CellState, MatrixOrder, Membership};
+pub use owner::{
+    AllocationSource, GrantComparison, GrantedSet, JobEvidence, JobIdSource, Owner, OwnerKind, OwnerPart,
+    OwnerRank, PodClass,
+};
+pub use problem::{CheckState, NoteCode, ProblemCode};
 pub use process_state::ProcessState;
-pub use program::{AttachFlag, Writer};
-pub use region_layout::RegionLayout;
+pub use program::{AttachFlag, MapType, Writer};
 pub use repair::{IntentionSource, JournalState, RepairState, ReplaceMode};
-pub use request::{BadRequests, Request, RequestSet};
+pub use request::{BadRequests, Request, RequestSet, Verdict, Verdicts};
 pub use rule::{Mask, Numbers, Rule};
-pub use source::{AllocationSource, JobEvidence, JobIdSource};
-pub use span::Span;
-pub use variable::{HOOK_VARIABLES, LIMIT_VARIABLES, VARIABLES, choosing_variables, device_variables};
-pub use verdict::{Verdict, Verdicts};
+pub use vgpu::{InForce, LimitCode, MeantBy, RegionLayout};

@@ -1,9 +1,8 @@
-//! Owners of cgroups: jobs, steps, tasks, pods, containers, units.
+//! Owners of cgroups: jobs, steps, tasks, pods, containers, units; their kinds, where a
+//! statement about a job comes from, and whether its user can fake it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use super::{JobIdSource, OwnerKind};
 
 /// The owner of a cgroup, read from its path: the innermost one whose name root's
 /// daemons gave. Fields that do not apply to a kind are left out.
@@ -144,5 +143,179 @@ impl Owner {
     #[must_use]
     pub fn identity(&self) -> Self {
         Self { claims: Vec::new(), ..self.clone() }
+    }
+}
+
+open_words! {
+    /// The kind of an owner of cgroups: a job of a scheduler, a container, a
+    /// service; in the order of the words.
+    pub enum OwnerKind {
+        /// A container of Apptainer.
+        Apptainer,
+        /// A path without a known owner.
+        #[default]
+        Cgroup,
+        /// A container of containerd.
+        Containerd,
+        /// A job of CraneSched.
+        Crane,
+        /// A container of CRI-O.
+        CriO,
+        /// A container of Docker.
+        Docker,
+        /// A job of Flux.
+        Flux,
+        /// A slot of HTCondor.
+        Htcondor,
+        /// A virtual machine or container of libvirt.
+        Libvirt,
+        /// A container of LXC.
+        Lxc,
+        /// A container of nerdctl.
+        Nerdctl,
+        /// A job of OAR.
+        Oar,
+        /// A job of ParaStation.
+        Parastation,
+        /// A job of PBS.
+        Pbs,
+        /// A pod of Kubernetes.
+        Pod,
+        /// A container of Podman.
+        Podman,
+        /// A login session.
+        Session,
+        /// A job of Slurm.
+        Slurm,
+        /// A unit of systemd.
+        Unit,
+        /// A user's own systemd.
+        User,
+    }
+}
+
+impl OwnerKind {
+    /// Whether it is a job of a scheduler.
+    pub fn is_job(&self) -> bool {
+        use OwnerKind::{Crane, Flux, Htcondor, Oar, Parastation, Pbs, Slurm};
+        matches!(self, Slurm | Parastation | Crane | Oar | Pbs | Flux | Htcondor)
+    }
+
+    /// Whether its jobs have Slurm's numbers, variables and cgroups: ParaStation
+    /// takes the place of slurmd alone.
+    pub fn is_slurm(&self) -> bool {
+        matches!(self, Self::Slurm | Self::Parastation)
+    }
+
+    /// Whether its scheduler writes device programs by records of its own, and would not
+    /// know of one that gpumap puts in their place.
+    pub fn has_recorded_limits(&self) -> bool {
+        matches!(self, Self::Htcondor | Self::Crane | Self::Oar | Self::Parastation)
+    }
+
+    /// Whether it is a container or pod whose engine decides about devices.
+    pub fn is_container(&self) -> bool {
+        use OwnerKind::{Containerd, CriO, Docker, Nerdctl, Pod, Podman};
+        matches!(self, Docker | Containerd | Nerdctl | CriO | Podman | Pod)
+    }
+
+    /// Whether it is part of the machine itself, to which no GPUs are allocated.
+    pub fn is_service(&self) -> bool {
+        matches!(self, Self::Unit | Self::Session | Self::User | Self::Cgroup)
+    }
+}
+
+open_words! {
+    /// The source of an allocation.
+    pub enum AllocationSource {
+        /// The environment of the job's processes, which the user can fake.
+        #[default]
+        Claimed,
+        /// The caller of gpumap (`--allocated`).
+        Given,
+        /// The environment of Prolog or Epilog.
+        Hook,
+    }
+}
+
+impl AllocationSource {
+    /// Whether no user can fake it.
+    #[must_use]
+    pub fn is_trusted(&self) -> bool {
+        matches!(self, Self::Given | Self::Hook)
+    }
+}
+
+open_words! {
+    /// The source of a job's number.
+    pub enum JobIdSource {
+        /// The environment of its processes, which the user can fake.
+        #[default]
+        Environment,
+        /// The path of its cgroup.
+        Path,
+        /// The socket that its slurmstepd listens on.
+        StepdSocket,
+        /// The title of its slurmstepd.
+        StepdTitle,
+    }
+}
+
+open_words! {
+    /// The evidence that a process belongs to a job.
+    pub enum JobEvidence {
+        /// Its cgroup.
+        #[default]
+        Cgroup,
+        /// Its environment names the job, and it left the job's cgroup.
+        Environment,
+        /// Nothing: it is in no job's cgroup, and its environment is not known.
+        Unknown,
+    }
+}
+
+open_words! {
+    /// A set of GPUs that is compared between the nodes of a job.
+    pub enum GrantedSet {
+        /// What Slurm's hooks were told.
+        Allocated,
+        /// What the kernel lets the job open.
+        #[default]
+        Allowed,
+    }
+}
+
+open_words! {
+    /// How a node's grant compares with what most nodes of the job have.
+    pub enum GrantComparison {
+        /// The same number of the same models.
+        Same,
+        /// None, or fewer of the same models.
+        Missing,
+        /// More of the same models.
+        Extra,
+        /// Other models.
+        Different,
+        /// One of the two is not known.
+        #[default]
+        Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that words and kinds are one to one, for JSON too.
+    #[test]
+    fn words() {
+        for word in ["slurm", "cri-o", "htcondor", "cgroup", "something-new"] {
+            let kind = OwnerKind::of(word);
+            assert_eq!(kind.to_string(), word);
+            assert_eq!(serde_json::to_string(&kind).unwrap(), format!("\"{word}\""));
+            assert_eq!(serde_json::from_str::<OwnerKind>(&format!("\"{word}\"")).unwrap(), kind);
+        }
+        assert_eq!(OwnerKind::of("cri-o"), OwnerKind::CriO);
+        assert_eq!(OwnerKind::of("zorro"), OwnerKind::Other("zorro".to_owned()));
     }
 }

@@ -1,4 +1,5 @@
-//! Requests: what a process wants to do with a device.
+//! Requests: what a process wants to do with a device; and verdicts: whether the kernel
+//! allows it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -195,6 +196,56 @@ impl RequestSet {
         );
         f.write_str(&whole.join(","))?;
         if whole.len() == 1 { f.write_str(",") } else { Ok(()) }
+    }
+}
+
+words! {
+    /// The answer of the kernel to one request.
+    pub enum Verdict {
+        /// The request succeeds.
+        Allow,
+        /// The request fails.
+        Deny,
+        /// gpumap cannot know; a reason comes with it.
+        #[default]
+        Unknown,
+    }
+}
+
+words! {
+    /// The answers of the kernel to several requests or devices.
+    pub enum Verdicts {
+        /// All succeed.
+        Allow,
+        /// All fail.
+        Deny,
+        /// gpumap cannot know; a reason comes with it.
+        #[default]
+        Unknown,
+        /// Some succeed and some fail.
+        Mixed,
+    }
+}
+
+/// The verdict of a device program that returned this; `None` is a program that
+/// could not be followed.
+impl From<Option<bool>> for Verdict {
+    fn from(returned: Option<bool>) -> Self {
+        match returned {
+            Some(true) => Self::Allow,
+            Some(false) => Self::Deny,
+            None => Self::Unknown,
+        }
+    }
+}
+
+impl From<Verdict> for Verdicts {
+    fn from(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Allow => Self::Allow,
+            Verdict::Deny => Self::Deny,
+            Verdict::Unknown => Self::Unknown,
+        }
     }
 }
 

@@ -1,10 +1,13 @@
-//! The difference of two policies, in the manner of diff(1).
+//! The answer of `gpumap diff`: the difference of two policies, in the manner of diff(1),
+//! and what changed on a node, one line each.
 
-use std::io::{self, Write};
+use std::io;
+use std::io::Write;
 
-use super::{Style, gpu_names, node_diff, rules, sanitize};
+use super::node::cell;
+use super::{Style, gpus, names, owner, rules, sanitize};
 use crate::model::Verdict;
-use crate::report::{Diff, GpuChange, Payload};
+use crate::report::{Diff, Gpu, GpuChange, NodeDiff, OwnerAt, OwnerGpus, Payload, PolicyChange, ProgramMove};
 
 /// Prints the difference: what changes, then which GPUs that concerns.
 pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
@@ -24,7 +27,7 @@ fn one(out: &mut dyn Write, style: Style, diff: &Diff, payload: &Payload) -> io:
         Some(node) => {
             let is_whole = diff.changes.is_empty() && diff.omitted.is_none();
             let inventory = payload.gpus.as_deref().unwrap_or_default();
-            node_diff::write(out, style, node, inventory, is_whole)?;
+            write_node(out, style, node, inventory, is_whole)?;
         }
         None if diff.equal => return writeln!(out, "The policies are equal."),
         None if diff.unknown && diff.changes.is_empty() && diff.omitted.is_none() => {
@@ -62,7 +65,7 @@ fn gpu_part(out: &mut dyn Write, diff: &Diff, payload: &Payload) -> io::Result<(
     let inventory = payload.gpus.as_deref().unwrap_or_default();
     for title in ["GPUs lost", "GPUs gained", "GPUs unknown on one side"] {
         let changed = diff.gpus.iter().filter(|gpu| heading(gpu) == title);
-        let names: Vec<String> = changed.map(|gpu| gpu_names::name(&gpu.gpu, inventory)).collect();
+        let names: Vec<String> = changed.map(|gpu| gpus::name(&gpu.gpu, inventory)).collect();
         if !names.is_empty() {
             writeln!(out, "{title}: {}", names.join(" "))?;
         }
@@ -75,5 +78,88 @@ fn heading(gpu: &GpuChange) -> &'static str {
         (Verdict::Allow, Verdict::Deny) => "GPUs lost",
         (Verdict::Deny, Verdict::Allow) => "GPUs gained",
         _ => "GPUs unknown on one side",
+    }
+}
+
+/// Cgroups named before the rest is counted.
+const SHOWN: usize = 3;
+
+/// Prints the changes; `with_rules` unless the rules are printed elsewhere.
+pub(super) fn write_node(
+    out: &mut dyn Write,
+    style: Style,
+    diff: &NodeDiff,
+    inventory: &[Gpu],
+    with_rules: bool,
+) -> io::Result<()> {
+    if diff.rebooted {
+        writeln!(out, "The node was started anew in between.")?;
+    }
+    diff.gone.iter().try_for_each(|it| writeln!(out, "- {}", at(it)))?;
+    diff.come.iter().try_for_each(|it| writeln!(out, "+ {}", at(it)))?;
+    for change in &diff.gpus {
+        writeln!(out, "{}{}", flipped(change, inventory), cause(change, diff))?;
+    }
+    for change in &diff.allocations {
+        let (from, to) = (cell(&change.from, &[], inventory), cell(&change.to, &[], inventory));
+        writeln!(out, "{} was allocated {from}, now {to}", owner::full(&change.owner))?;
+    }
+    let told = |moved: &&ProgramMove| !diff.gpus.iter().any(|change| is_cause(change, moved));
+    diff.programs.iter().filter(told).try_for_each(|moved| writeln!(out, "{}", programs(moved)))?;
+    if with_rules {
+        diff.policies.iter().try_for_each(|change| policy(out, style, change))?;
+    }
+    Ok(())
+}
+
+fn at(it: &OwnerAt) -> String {
+    format!("{}  {}", owner::full(&it.owner), sanitize::text(&it.cgroup))
+}
+
+/// `unit a.scope may not open nvidia1 any more`.
+fn flipped(change: &OwnerGpus, inventory: &[Gpu]) -> String {
+    let list = |keys: &[String]| names::set(gpus::key_names(keys, &[], inventory));
+    let lost = (!change.lost.is_empty()).then(|| format!("lost {}", list(&change.lost)));
+    let gained = (!change.gained.is_empty()).then(|| format!("gained {}", list(&change.gained)));
+    let unknown = (!change.unknown.is_empty())
+        .then(|| format!("is unknown on one side about {}", list(&change.unknown)));
+    let what: Vec<String> = [lost, gained, unknown].into_iter().flatten().collect();
+    format!("{} {}", owner::full(&change.owner), what.join(" and "))
+}
+
+/// Why, if a program came or went at the owner's own cgroup.
+fn cause(change: &OwnerGpus, diff: &NodeDiff) -> String {
+    let moved = diff.programs.iter().find(|moved| is_cause(change, moved));
+    moved.map(|moved| format!(": {}", programs(moved))).unwrap_or_default()
+}
+
+fn is_cause(change: &OwnerGpus, moved: &ProgramMove) -> bool {
+    change.cgroup == moved.cgroup
+}
+
+fn programs(moved: &ProgramMove) -> String {
+    let ids = |ids: &[u32]| ids.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+    let attached =
+        (!moved.attached.is_empty()).then(|| format!("program {} attached to", ids(&moved.attached)));
+    let gone = (!moved.gone.is_empty()).then(|| format!("program {} gone from", ids(&moved.gone)));
+    let what: Vec<String> = [gone, attached].into_iter().flatten().collect();
+    format!("{} {}", what.join(", "), sanitize::text(&moved.cgroup))
+}
+
+fn policy(out: &mut dyn Write, style: Style, change: &PolicyChange) -> io::Result<()> {
+    for path in change.cgroups.iter().take(SHOWN) {
+        writeln!(out, "@@ {}", sanitize::text(path))?;
+    }
+    if let Some(more) = change.cgroups.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        writeln!(out, "@@ … and {more} more")?;
+    }
+    for region in &change.changes {
+        let rule = rules::notation(&region.rule);
+        writeln!(out, "- {}  {rule}", style.verdict_column(region.from))?;
+        writeln!(out, "+ {}  {rule}", style.verdict_column(region.to))?;
+    }
+    match change.omitted {
+        Some(omitted) => writeln!(out, "… and {} more (device, request) pairs", omitted.questions),
+        None => Ok(()),
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use super::prog::instruction;
-use super::{Style, programs, sanitize};
+use super::{Style, prog, sanitize};
 use crate::report::{Payload, ProgramProof, Proof};
 
 /// Instructions up to which a path is printed whole.
@@ -42,7 +42,7 @@ fn part(out: &mut dyn Write, style: Style, number: usize, program: &ProgramProof
     let name = if program.name.is_empty() { "(no name)".into() } else { sanitize::text(&program.name) };
     writeln!(out, "{number}. Program {} {name}", program.id)?;
     if !program.attached_at.is_empty() || !program.flags.is_empty() {
-        writeln!(out, "   {}", programs::place(&program.attached_at, &program.flags, false))?;
+        writeln!(out, "   {}", prog::place(&program.attached_at, &program.flags, false))?;
     }
     path(out, style, program)?;
     write!(out, "   returns {}", style.verdict(program.returns))?;

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::counted::counted;
+use super::names::counted;
 use super::{Style, sanitize, wrap};
 use crate::report::{Drift, Fleet, FleetFinding, FleetProblem, JobDifference, NodeSet, Payload};
 

@@ -1,13 +1,14 @@
-//! GPUs: the table of one cgroup, and the compact list of a summary row.
+//! GPUs: the table of one cgroup, the compact list of a summary row, the node's inventory
+//! with a column for each numbering, and short names (`nvidia0`, `nvidia0/1/0`).
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io;
+use std::io::Write;
 
-use super::gpu_names::{self, find, gate, instance_name, name};
-use super::table::{self, Last};
-use super::{Style, names, sanitize};
-use crate::model::{RequestSet, Verdict};
-use crate::report::{Gpu, GpuVerdict};
+use super::table::Last;
+use super::{Style, names, sanitize, table};
+use crate::model::{InstanceKey, RequestSet, Verdict};
+use crate::report::{Gpu, GpuNode, GpuVerdict, MigInstance, Payload};
 
 /// Places of the columns that are left out where they say nothing.
 const SLURM: usize = 4;
@@ -83,7 +84,7 @@ fn rows(verdict: &GpuVerdict, gpus: &[Gpu]) -> Vec<Vec<String>> {
     let mig = find(&verdict.gpu, gpus).map(|gpu| gpu.mig.as_slice()).unwrap_or_default();
     let instances = verdict.instances.iter().zip(mig).map(|(part, mig)| {
         let node = format!("  {}", instance_name(&part.instance, gpus));
-        let mut cells = vec![part.verdict.to_string(), node, gpu_names::capability(mig)];
+        let mut cells = vec![part.verdict.to_string(), node, capability(mig)];
         cells.resize(COLUMNS, String::new());
         cells
     });
@@ -131,6 +132,174 @@ fn names(verdicts: &[&GpuVerdict], gpus: &[Gpu]) -> String {
     names::set(verdicts.iter().map(|verdict| name(&verdict.gpu, gpus)).collect())
 }
 
+/// The short name of a GPU: that of the node which gives access to it.
+pub(super) fn name(key: &str, gpus: &[Gpu]) -> String {
+    let gate = find(key, gpus).and_then(gate);
+    sanitize::text(gate.map_or(key, |node| node.path.rsplit('/').next().unwrap_or(key))).into_owned()
+}
+
+/// Names of GPUs by key; one of which only instances are meant is named by
+/// those.
+pub(super) fn key_names(keys: &[String], instances: &[String], gpus: &[Gpu]) -> Vec<String> {
+    let is_split = |key: &String| instances.iter().any(|instance| InstanceKey::is_on(instance, key));
+    let whole = keys.iter().filter(|key| !is_split(key)).map(|key| name(key, gpus));
+    whole.chain(instances.iter().map(|instance| instance_name(instance, gpus))).collect()
+}
+
+/// The set that an owner or process holds; what is denied now is marked: `nvidia1!`.
+pub(super) fn held_names(keys: &[String], instances: &[String], denied: &[String], gpus: &[Gpu]) -> String {
+    let part = |is_denied: bool| {
+        let of =
+            |all: &[String]| all.iter().filter(|key| denied.contains(key) == is_denied).cloned().collect();
+        let (keys, instances): (Vec<_>, Vec<_>) = (of(keys), of(instances));
+        names::set(key_names(&keys, &instances, gpus))
+    };
+    let marked: Vec<String> = part(true).split_whitespace().map(|name| format!("{name}!")).collect();
+    let parts = [part(false), marked.join(" ")];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// Says what the mark of [`held_names`] means, if it is there.
+pub(super) fn denied_legend(out: &mut dyn Write, is_there: bool) -> io::Result<()> {
+    if is_there { writeln!(out, "  ! held although its rules deny it now") } else { Ok(()) }
+}
+
+/// The short name of a MIG instance, `nvidia0/1/0` for `KEY/1/0`, or of a GPU.
+pub(super) fn instance_name(key: &str, gpus: &[Gpu]) -> String {
+    let gpu = gpus.iter().find(|gpu| InstanceKey::is_on(key, &gpu.key));
+    match gpu.and_then(|gpu| key.strip_prefix(gpu.key.as_str()).zip(Some(gpu))) {
+        Some((rest, gpu)) => name(&gpu.key, gpus) + &sanitize::text(rest),
+        None => name(key, gpus),
+    }
+}
+
+/// The capability nodes that give access to an instance: `235:12,13`.
+pub(super) fn capability(mig: &MigInstance) -> String {
+    let minors: Vec<_> =
+        [mig.gi_minor, mig.ci_minor].into_iter().flatten().map(|minor| minor.to_string()).collect();
+    match (mig.major, minors.is_empty()) {
+        (Some(major), false) => format!("{major}:{}", minors.join(",")),
+        _ => "-".to_owned(),
+    }
+}
+
+/// The GPU with this key.
+pub(super) fn find<'a>(key: &str, gpus: &'a [Gpu]) -> Option<&'a Gpu> {
+    gpus.iter().find(|gpu| gpu.key == key)
+}
+
+/// The node that gives access to a GPU.
+pub(super) fn gate(gpu: &Gpu) -> Option<&GpuNode> {
+    gpu.nodes.iter().find(|node| node.gate)
+}
+
+/// Characters of a UUID where there is no room for all 40.
+const UUID: usize = 13;
+/// The least that a model's name has.
+const MODEL: usize = 12;
+
+/// What an empty list of GPUs says.
+pub(super) fn none(payload: &Payload) -> &'static str {
+    match payload.gpus_unread {
+        false => "This node has no GPU",
+        true => "No GPU was seen, and whether this node has one is not known",
+    }
+}
+
+/// Prints a heading and one row per GPU, its MIG instances below it.
+pub(super) fn write_inventory(
+    out: &mut dyn Write,
+    style: Style,
+    title: &str,
+    list: &[&Gpu],
+) -> io::Result<()> {
+    let models: Vec<_> = list.iter().map(|gpu| inventory_model(gpu)).collect();
+    let same = models.first().filter(|first| models.iter().all(|model| model == *first));
+    match same {
+        Some(inventory_model) => writeln!(out, "{title}: {}", sanitize::short(inventory_model, 60, "…"))?,
+        None => writeln!(out, "{title}")?,
+    }
+    if list.is_empty() {
+        return Ok(());
+    }
+    let mut columns = columns(list, usize::MAX);
+    if !style.all && table::width(&columns) > usize::from(style.width) {
+        columns = self::columns(list, UUID);
+    }
+    if same.is_none() {
+        let room = usize::from(style.width).saturating_sub(table::width(&columns) + 2);
+        let room = if style.all { usize::MAX } else { room.max(MODEL) };
+        let short = |gpu: &Gpu| sanitize::short(&inventory_model(gpu), room, "…");
+        columns.push(("MODEL", column(list, short, |_, _| String::new())));
+    }
+    let header: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
+    let count = columns.first().map_or(0, |(_, cells)| cells.len());
+    let cell = |row: usize| columns.iter().map(move |(_, cells)| cells.get(row).cloned().unwrap_or_default());
+    let rows = (0..count).map(|row| cell(row).collect()).collect();
+    table::write(out, style, &header, &["NVML", "SLURM", "NUMA"], rows, Last::Runs)
+}
+
+/// The columns that say something.
+fn columns(list: &[&Gpu], uuid: usize) -> Vec<(&'static str, Vec<String>)> {
+    let number = |number: Option<u32>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+    let mut columns = vec![
+        (
+            "NODE",
+            column(
+                list,
+                |gpu| name(&gpu.key, list_of(gpu)),
+                |gpu, mig| format!("  {}/{}", name(&gpu.key, list_of(gpu)), instance(mig)),
+            ),
+        ),
+        ("NUMBER", column(list, gate_number, |_, mig| capability(mig))),
+        ("NVML", column(list, |gpu| number(gpu.nvml_index), |_, _| String::new())),
+    ];
+    if list.iter().any(|gpu| gpu.slurm_index.is_some()) {
+        columns.push(("SLURM", column(list, |gpu| number(gpu.slurm_index), |_, _| String::new())));
+    }
+    let text =
+        |text: Option<&str>, max| text.map_or_else(|| "-".to_owned(), |text| sanitize::short(text, max, "…"));
+    columns.push(("PCI", column(list, |gpu| text(gpu.pci.as_deref(), 16), |_, _| String::new())));
+    if list.iter().any(|gpu| gpu.numa_node.is_some()) {
+        columns.push(("NUMA", column(list, |gpu| number(gpu.numa_node), |_, _| String::new())));
+    }
+    columns.push(("UUID", column(list, |gpu| text(gpu.uuid.as_deref(), uuid), |_, _| String::new())));
+    columns
+}
+
+/// The model alone: that it is split is seen by its instances.
+fn inventory_model(gpu: &Gpu) -> String {
+    let model = gpu.model.clone().unwrap_or_else(|| gpu.vendor.to_string());
+    if gpu.excluded { format!("{model} (excluded)") } else { model }
+}
+
+fn column(
+    list: &[&Gpu],
+    of_gpu: impl Fn(&Gpu) -> String,
+    of_instance: impl Fn(&Gpu, &MigInstance) -> String,
+) -> Vec<String> {
+    let mut cells = Vec::new();
+    for gpu in list {
+        cells.push(of_gpu(gpu));
+        cells.extend(gpu.mig.iter().map(|mig| of_instance(gpu, mig)));
+    }
+    cells
+}
+
+fn list_of(gpu: &Gpu) -> &[Gpu] {
+    std::slice::from_ref(gpu)
+}
+
+fn gate_number(gpu: &Gpu) -> String {
+    let number = gpu.major.zip(gpu.minor).map(|(major, minor)| format!("{major}:{minor}"));
+    number.unwrap_or_else(|| "-".to_owned())
+}
+
+/// GPU instance and compute instance: `1/0`.
+fn instance(mig: &MigInstance) -> String {
+    mig.ci.map_or_else(|| mig.gi.to_string(), |ci| format!("{}/{ci}", mig.gi))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -166,5 +335,18 @@ mod tests {
         assert_eq!(tally(&unknown), "unknown which of 2 are allowed");
         assert_eq!(tally(&[verdict("a", Verdict::Deny)]), "0 of 1 allowed");
         assert_eq!(compact(&[], &gpus), "-");
+    }
+}
+
+#[cfg(test)]
+mod inventory_tests {
+    use super::*;
+
+    /// Make sure that what could not be read is not said to be none.
+    #[test]
+    fn no_gpus() {
+        let of = |gpus_unread| none(&Payload { gpus_unread, ..Payload::default() });
+        assert_eq!(of(false), "This node has no GPU");
+        assert!(of(true).ends_with("is not known"));
     }
 }

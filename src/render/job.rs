@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{Style, activity, inventory, limits, owner, process, programs, rules, sanitize, sets};
+use super::{Style, activity, gpus, node, owner, process, prog, rules, sanitize, vgpu};
 use crate::model::{CgroupPath, JobIdSource};
 use crate::observation::UnseenProcesses;
 use crate::report::{ActiveProcess, Cgroup, Effective, Gpu, GpuSet, OwnerSets, Payload, Policy, Process};
@@ -30,7 +30,7 @@ pub fn write_all(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Re
     if jobs.is_empty() {
         return writeln!(out, "No job is here.");
     }
-    sets::write(out, style, &jobs, payload.gpus.as_deref().unwrap_or_default())?;
+    node::write_owners(out, style, &jobs, payload.gpus.as_deref().unwrap_or_default())?;
     writeln!(out, "gpumap job ID shows one of them with its steps and processes.")
 }
 
@@ -38,7 +38,7 @@ fn one(out: &mut dyn Write, style: Style, group: &[OwnerSets], payload: &Payload
     let Some(top) = group.first() else { return Ok(()) };
     heading(out, top)?;
     let inventory = payload.gpus.as_deref().unwrap_or_default();
-    sets::write(out, style, &group.iter().collect::<Vec<_>>(), inventory)?;
+    node::write_owners(out, style, &group.iter().collect::<Vec<_>>(), inventory)?;
     gpu_part(out, style, group, inventory)?;
     let all = payload.cgroups.iter().flatten();
     let cgroups: Vec<&Cgroup> = all.filter(|cgroup| is_in(&cgroup.path, &top.cgroup)).collect();
@@ -53,7 +53,7 @@ fn one(out: &mut dyn Write, style: Style, group: &[OwnerSets], payload: &Payload
         let is_its = |it: &ActiveProcess| it.cgroup.as_deref().is_some_and(|path| is_in(path, &top.cgroup));
         activity::section(out, style, activity, is_its, inventory)?;
     }
-    limits::section(out, style, &own, inventory)?;
+    vgpu::section(out, style, &own, inventory)?;
     rule_part(out, &cgroups, payload)?;
     program_part(out, &cgroups, payload)
 }
@@ -112,7 +112,7 @@ fn gpu_part(out: &mut dyn Write, style: Style, group: &[OwnerSets], inventory: &
     if relevant.is_empty() {
         writeln!(out, "{title}")
     } else {
-        inventory::write(out, style, &title, &relevant)
+        gpus::write_inventory(out, style, &title, &relevant)
     }
 }
 
@@ -194,7 +194,7 @@ fn program_part(out: &mut dyn Write, cgroups: &[&Cgroup], payload: &Payload) -> 
         ([], false) => writeln!(out, "\nPrograms: none"),
         (seen, _) => {
             writeln!(out, "\nPrograms")?;
-            programs::write(out, seen, payload.programs.as_ref().unwrap_or(&Default::default()))
+            prog::write_in_force(out, seen, payload.programs.as_ref().unwrap_or(&Default::default()))
         }
     }
 }

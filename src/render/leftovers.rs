@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
-use super::process_facts::{self, Columns};
+use super::process::{self, Columns};
 use super::table::{self, Last};
-use super::{Style, gpu_names, owner, process, sanitize};
+use super::{Style, gpus, owner, sanitize};
 use crate::model::NoteCode;
 use crate::report::{Leftover, Payload};
 
@@ -34,7 +34,7 @@ pub fn write(
     let columns = Columns::of(processes.clone());
     let rows = leftovers.iter().map(|leftover| {
         let it = &leftover.process;
-        let holds = gpu_names::held_names(&leftover.gpus, &it.held_instances, &it.held_denied, inventory);
+        let holds = gpus::held_names(&leftover.gpus, &it.held_instances, &it.held_denied, inventory);
         let holds = if it.held.is_some() { holds } else { "?".to_owned() };
         let owner = leftover.owner.as_ref().map_or_else(|| "-".to_owned(), owner::full);
         let by = sanitize::short(&leftover.belongs_by.to_string(), 12, "…");
@@ -45,8 +45,8 @@ pub fn write(
     let done = leftovers.iter().any(|it| it.killed.is_some()).then_some("DONE");
     let header: Vec<&str> = header.chain(done).collect();
     table::write(out, style, &header, &["PID", "AGE"], rows.collect(), Last::Wraps)?;
-    process_facts::legend(out, processes)?;
-    gpu_names::denied_legend(out, leftovers.iter().any(|it| !it.process.held_denied.is_empty()))?;
+    process::legend(out, processes)?;
+    gpus::denied_legend(out, leftovers.iter().any(|it| !it.process.held_denied.is_empty()))?;
     leftovers
         .iter()
         .filter_map(|it| Some((it.process.pid, it.process.held_unknown.as_deref()?)))

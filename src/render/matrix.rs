@@ -1,13 +1,13 @@
-//! The answer of `gpumap top --once`: the matrix of owners and GPUs as a table, its
-//! legend, and the findings in a line each.
+//! The answer of `gpumap top --once`: the matrix of owners and GPUs as a table, and the
+//! glyph of each state of a cell, which the page and the screen share.
 
 use std::collections::BTreeSet;
-use std::io::{self, Write};
+use std::io;
+use std::io::Write;
 
-use super::activity::{amounts, at_least};
-use super::cell::{Glyph, UNSURE};
+use super::activity::amounts;
 use super::table::{self, Last};
-use super::{Style, gpu_names, inventory, node, owner, process, sanitize, wrap};
+use super::{Style, gpus, node, owner, process, sanitize, wrap};
 use crate::model::{CellState, InForce};
 use crate::report::{Finding, Gpu, Matrix, MatrixActivity, MatrixCell, MatrixLimit, MatrixRow, Payload};
 
@@ -48,7 +48,7 @@ fn title(out: &mut dyn Write, payload: &Payload, gpus: &[Gpu]) -> io::Result<()>
     let models: Vec<String> = models.into_iter().map(|model| sanitize::short(model, 40, "…")).collect();
     let of = if models.is_empty() { String::new() } else { format!(": {}", models.join(", ")) };
     match gpus.len() {
-        0 => writeln!(out, "{}", inventory::none(payload)),
+        0 => writeln!(out, "{}", gpus::none(payload)),
         1 => writeln!(out, "1 GPU{of}"),
         count => writeln!(out, "{count} GPUs{of}"),
     }
@@ -112,7 +112,7 @@ fn activity(row: &MatrixRow) -> [String; 4] {
     let Some(activity) = &row.activity else { return ["-"; 4].map(str::to_owned) };
     #[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
     let launches = amounts::count(activity.launches as f64);
-    let marked = |text| at_least::marked(activity.partial, text);
+    let marked = |text| amounts::marked(activity.partial, text);
     [
         marked(launches),
         marked(amounts::bytes(activity.copied_bytes)),
@@ -171,7 +171,7 @@ pub(super) fn cell(cell: &MatrixCell, is_ascii: bool) -> String {
 
 /// Names of the columns, or their numbers alone where there is no room.
 pub(super) fn labels(columns: &[String], gpus: &[Gpu], is_short: bool) -> Vec<String> {
-    let name = |key: &String| gpu_names::instance_name(key, gpus);
+    let name = |key: &String| gpus::instance_name(key, gpus);
     columns.iter().map(|key| if is_short { short_label(&name(key)) } else { name(key) }).collect()
 }
 
@@ -215,5 +215,70 @@ fn findings(out: &mut dyn Write, style: Style, findings: &[Finding]) -> io::Resu
     match counted.len().saturating_sub(shown) {
         0 => Ok(()),
         more => writeln!(out, "… and {more} more findings (gpumap audit lists them)"),
+    }
+}
+
+/// How a state is shown.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Glyph {
+    /// One column wide.
+    pub(super) symbol: &'static str,
+    /// The same in ASCII.
+    pub(super) ascii: &'static str,
+    /// Its meaning, for the legend.
+    pub(super) meaning: &'static str,
+}
+
+impl Glyph {
+    /// The glyph of a state.
+    pub(super) fn of(state: CellState) -> Self {
+        let glyph = |symbol, ascii, meaning| Self { symbol, ascii, meaning };
+        match state {
+            CellState::Nothing => glyph("·", ".", "may not open it"),
+            CellState::Allowed => glyph("○", "o", "may open it"),
+            CellState::Asked => glyph("◐", "a", "may open it and asks for it"),
+            CellState::Held => glyph("●", "h", "holds it"),
+            CellState::Granted => glyph("◇", "O", "allocated, may open it"),
+            CellState::GrantedAsked => glyph("◈", "A", "allocated, asks for it"),
+            CellState::GrantedHeld => glyph("◆", "H", "allocated, holds it"),
+            CellState::Unknown => glyph("?", "?", "whether it may open it is not known"),
+            CellState::Claimed => glyph("~", "~", "may not open it; its own environment says allocated"),
+            CellState::Lost => glyph("✗", "x", "allocated, and may not open it"),
+            CellState::Beyond => glyph("△", "+", "not allocated, and may open it"),
+            CellState::BeyondHeld => glyph("▲", "#", "not allocated, and holds it"),
+            CellState::HeldDenied => glyph("!", "!", "holds it although its rules deny it now"),
+        }
+    }
+
+    /// In UTF-8 or ASCII.
+    pub(super) fn text(self, is_ascii: bool) -> &'static str {
+        if is_ascii { self.ascii } else { self.symbol }
+    }
+}
+
+/// Every glyph, for the manual: in UTF-8, in ASCII, and what it means.
+pub fn glyphs() -> Vec<(&'static str, &'static str, &'static str)> {
+    let all = CellState::ALL.map(Glyph::of);
+    let all = all.iter().map(|glyph| (glyph.symbol, glyph.ascii, glyph.meaning));
+    all.chain([(UNSURE.0, UNSURE.0, UNSURE.1)]).collect()
+}
+
+/// The meaning of the mark behind a glyph.
+pub(super) const UNSURE: (&str, &str) = ("?", "behind another: part of it is not known");
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// Make sure that no two states look alike, and that all are one column wide.
+    #[test]
+    fn distinct() {
+        for is_ascii in [false, true] {
+            let all = CellState::ALL.map(|state| Glyph::of(state).text(is_ascii));
+            assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), CellState::ALL.len());
+            assert!(all.iter().all(|text| text.chars().count() == 1 && (!is_ascii || text.is_ascii())));
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! Folds lists of names: `nvidia0-2,5 renderD128`.
+//! Folds lists of names (`nvidia0-2,5 renderD128`), and numbers with the word for what is
+//! counted.
 
 use std::collections::BTreeMap;
 
@@ -56,6 +57,16 @@ fn ranges(numbers: &[u32]) -> String {
     let texts =
         runs.map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") });
     texts.collect::<Vec<_>>().join(",")
+}
+
+/// `1 process`, `2 processes`.
+pub(super) fn counted(number: usize, what: &str) -> String {
+    let ending = match (number, what.ends_with('s')) {
+        (1, _) => "",
+        (_, true) => "es",
+        (_, false) => "s",
+    };
+    format!("{number} {what}{ending}")
 }
 
 #[cfg(test)]

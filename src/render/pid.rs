@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::table::{self, Last};
-use super::{Style, activity, cgroup, gpu_names, job, limits, owner, process, process_facts, sanitize, sets};
+use super::{Style, activity, cgroup, gpus, job, node, owner, process, sanitize, vgpu};
 use crate::model::{Certainty, CgroupPath, JobIdSource, OwnerRank, ValueState};
 use crate::report::{ActiveProcess, Api, Asked, Cgroup, Claim, Gpu, OwnerSets, Payload, Process, Visible};
 
@@ -64,7 +64,7 @@ fn one(
         results(out, style, visible, inventory)?;
     }
     held(out, it, inventory)?;
-    limits::section(out, style, &[it], inventory)?;
+    vgpu::section(out, style, &[it], inventory)?;
     let Some(activity) = payload.activity.as_deref().filter(|_| it.used.is_some()) else { return Ok(()) };
     let is_it = |other: &ActiveProcess| (other.pid, other.start_time) == (it.pid, it.start_time);
     activity::section(out, style, activity, is_it, inventory)
@@ -91,14 +91,13 @@ fn nothing_of(it: &Process) -> Option<&'static str> {
 /// Its user, its state and its age.
 fn identity(out: &mut dyn Write, it: &Process) -> io::Result<()> {
     match &it.user {
-        Some(_) => writeln!(out, "  user     {} (uid {})", process_facts::user(it, VALUE), it.uid)?,
+        Some(_) => writeln!(out, "  user     {} (uid {})", process::user(it, VALUE), it.uid)?,
         None => writeln!(out, "  user     uid {}", it.uid)?,
     }
     it.state.as_ref().map_or(Ok(()), |state| {
-        writeln!(out, "  state    {}, {}", state.letter(), process_facts::meaning(state))
+        writeln!(out, "  state    {}, {}", state.letter(), process::meaning(state))
     })?;
-    let age =
-        it.age_seconds.map(|seconds| format!(", {} old", process_facts::age(seconds))).unwrap_or_default();
+    let age = it.age_seconds.map(|seconds| format!(", {} old", process::age(seconds))).unwrap_or_default();
     match &it.started_at {
         Some(at) => writeln!(out, "  started  {}{age}", sanitize::text(at)),
         None => writeln!(out, "  started  not known: the observation does not tell when the node was booted"),
@@ -111,12 +110,12 @@ fn sets(out: &mut dyn Write, style: Style, it: &Process, payload: &Payload) -> i
     let inventory = payload.gpus.as_deref().unwrap_or_default();
     let asks = it.visible.as_ref().map_or_else(|| "?".to_owned(), |it| process::result(&it.live, inventory));
     let parts = [
-        ("allocated to its job", sets::cell(&top.allocated, &[], inventory)),
-        ("allowed", sets::cell(&own.allowed, &[], inventory)),
+        ("allocated to its job", node::cell(&top.allocated, &[], inventory)),
+        ("allowed", node::cell(&own.allowed, &[], inventory)),
         ("asks for", asks),
         ("holds", process::held(it, inventory)),
     ];
-    let used = it.used.as_ref().map(|used| ("uses", sets::cell(used, &[], inventory)));
+    let used = it.used.as_ref().map(|used| ("uses", node::cell(used, &[], inventory)));
     let parts = parts.into_iter().chain(used).map(|(name, cell)| format!("{name} {cell}"));
     let mut lines: Vec<String> = Vec::new();
     for part in parts {
@@ -265,7 +264,7 @@ fn held(out: &mut dyn Write, it: &Process, inventory: &[Gpu]) -> io::Result<()> 
             if let Some(why) = unknown {
                 writeln!(out, "  there may be more, because {}", sanitize::short(why, 300, "…"))?;
             }
-            gpu_names::denied_legend(out, !it.held_denied.is_empty())
+            gpus::denied_legend(out, !it.held_denied.is_empty())
         }
     }
 }

@@ -1,10 +1,17 @@
-//! Prints problems on standard error, one line each.
+//! Problems on standard error, the checks of `gpumap doctor`, and the file that `gpumap
+//! report` wrote.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io;
+use std::io::Write;
 
-use super::sanitize;
+use owo_colors::OwoColorize as _;
+
+use super::names::counted;
+use super::{Style, sanitize, wrap};
+use crate::model::CheckState;
 use crate::observation::Problem;
+use crate::report::{DoctorCheck, PageFile, Payload};
 
 /// Lines printed before the rest is counted.
 const SHOWN: usize = 8;
@@ -58,6 +65,74 @@ pub fn write(err: &mut dyn Write, problems: &[Problem], all: bool) -> io::Result
         0 => Ok(()),
         more => writeln!(err, "gpumap: … and {more} more kinds of problem (-v lists all)"),
     }
+}
+
+/// Columns of the state.
+const STATE: usize = 9;
+
+/// Prints every check, and how many there are of each state.
+pub fn write_checks(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
+    let checks = payload.doctor.as_deref().unwrap_or_default();
+    checks.iter().try_for_each(|check| one_check(out, style, check))?;
+    let count = |state| checks.iter().filter(|check| check.state == state).count();
+    writeln!(
+        out,
+        "\n{} checks: {} ok, {} worth knowing, {} missing, {} unknown. gpumap-doctor(1) explains each.",
+        checks.len(),
+        count(CheckState::Ok),
+        count(CheckState::Note),
+        count(CheckState::Missing),
+        count(CheckState::Unknown)
+    )
+}
+
+fn one_check(out: &mut dyn Write, style: Style, check: &DoctorCheck) -> io::Result<()> {
+    let width = usize::from(style.width);
+    let first = state(style, check.state);
+    wrap::write(out, &first, STATE, width, &format!("{}: {}", check.id, check.found))?;
+    match &check.fix {
+        Some(fix) => wrap::write(out, &format!("{}do: ", " ".repeat(STATE)), STATE + 4, width, fix),
+        None => Ok(()),
+    }
+}
+
+/// The word of a state in its colour, padded.
+fn state(style: Style, state: CheckState) -> String {
+    let word = format!("{:<STATE$}", state.to_string());
+    match state {
+        _ if !style.color => word,
+        CheckState::Ok => word.green().to_string(),
+        CheckState::Note => word.bold().to_string(),
+        CheckState::Missing => word.red().to_string(),
+        CheckState::Unknown => word.yellow().to_string(),
+    }
+}
+
+/// Prints one line, and one for each thing that was left out.
+pub fn write_page_file(out: &mut dyn Write, _style: Style, payload: &Payload) -> io::Result<()> {
+    payload.page.iter().try_for_each(|file| one_cut(out, file))
+}
+
+fn one_cut(out: &mut dyn Write, file: &PageFile) -> io::Result<()> {
+    let size = file.bytes.div_ceil(1024);
+    writeln!(
+        out,
+        "{}: {size} KiB, {}, {}, {}",
+        sanitize::text(&file.file),
+        counted(file.owners, "owner"),
+        counted(file.findings, "finding"),
+        counted(file.proofs, "proof")
+    )?;
+    writeln!(out, "  SHA-256 of the observation in it: {}", sanitize::text(&file.observation_sha256))?;
+    file.left_out.iter().try_for_each(|cut| {
+        writeln!(
+            out,
+            "  left out: {}: {} ({})",
+            sanitize::text(&cut.what),
+            cut.count,
+            sanitize::text(&cut.instead)
+        )
+    })
 }
 
 #[cfg(test)]

@@ -1,9 +1,13 @@
-//! One program: its facts, its rules, its instructions with their meaning.
+//! Programs: the answer of `gpumap prog` with facts, rules and instructions, and the
+//! programs in force on a cgroup, two lines each.
 
-use std::io::{self, Write};
+use std::collections::BTreeMap;
+use std::io;
+use std::io::Write;
 
-use super::{Style, programs, rules, sanitize};
-use crate::report::{Line, Payload, Place, Program};
+use super::{Style, rules, sanitize};
+use crate::model::AttachFlag;
+use crate::report::{Effective, Line, Payload, Place, Program};
 
 /// Column in which meanings start, if the instruction leaves room.
 const MEANING: usize = 46;
@@ -14,7 +18,7 @@ pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result
         if index > 0 {
             writeln!(out)?;
         }
-        writeln!(out, "program {}", programs::title(*id, Some(program)))?;
+        writeln!(out, "program {}", title(*id, Some(program)))?;
         facts(out, program)?;
         rule_part(out, style, program, payload)?;
         code(out, program.disassembly.as_deref().unwrap_or_default())?;
@@ -34,7 +38,7 @@ fn facts(out: &mut dyn Write, program: &Program) -> io::Result<()> {
         None => Ok(()),
         Some([]) => writeln!(out, "  attached to no cgroup that can be seen from here"),
         Some(places) => {
-            let place = |at: &Place| programs::place(&at.cgroup, &at.flags, at.link_unknown);
+            let place = |at: &Place| place(&at.cgroup, &at.flags, at.link_unknown);
             places.iter().try_for_each(|at| writeln!(out, "  {}", place(at)))
         }
     }
@@ -65,5 +69,46 @@ pub(super) fn instruction(pc: usize, text: &str, meaning: &str) -> String {
     match meaning {
         "" => code,
         meaning => format!("{code:<MEANING$}  ; {}", sanitize::text(meaning)),
+    }
+}
+
+/// Prints the programs in run order.
+pub(super) fn write_in_force(
+    out: &mut dyn Write,
+    effective: &[Effective],
+    programs: &BTreeMap<u32, Program>,
+) -> io::Result<()> {
+    effective.iter().try_for_each(|attached| {
+        writeln!(out, "  {}", title(attached.id, programs.get(&attached.id)))?;
+        writeln!(out, "      {}", place(&attached.attached_at, &attached.flags, attached.link_unknown))
+    })
+}
+
+/// Id, name, writer and load time on one line.
+pub(super) fn title(id: u32, program: Option<&Program>) -> String {
+    let Some(program) = program else { return format!("{id}  (not seen)") };
+    let name = if program.name.is_empty() { "(no name)".into() } else { sanitize::text(&program.name) };
+    let writer =
+        program.writer.as_ref().map(|writer| format!("  like {}", sanitize::text(&writer.to_string())));
+    let size = match program.insns {
+        Some(count) => format!("  {count} insns"),
+        None => "  instructions not readable".to_owned(),
+    };
+    let loaded = match program.loaded_at.as_str() {
+        "" => String::new(),
+        when => format!("  loaded {}", sanitize::text(when)),
+    };
+    format!("{id}  {name}{}{size}{loaded}", writer.unwrap_or_default())
+}
+
+/// Where a program is attached, with the flags: `at /a/b (multi, link)`; `link?` where
+/// nobody could say whether a link holds it.
+pub(super) fn place(attached_at: &str, flags: &[AttachFlag], link_unknown: bool) -> String {
+    let words = flags.iter().map(AttachFlag::to_string);
+    let words: Vec<String> = words.chain(link_unknown.then(|| "link?".to_owned())).collect();
+    let flags = if words.is_empty() { String::new() } else { format!(" ({})", words.join(", ")) };
+    match attached_at {
+        "" => format!("attached at a cgroup that could not be asked{flags}"),
+        path => format!("attached at {}{flags}", sanitize::text(path)),
     }
 }

@@ -6,25 +6,20 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::activity::Activity;
-use super::audit::{Audit, FindingKind};
-use super::cgroup::Cgroup;
+use super::audit::{Audit, Finding, FindingKind};
+use super::cgroup::{Cgroup, Policy};
 use super::compact::CompactNode;
 use super::diff::Diff;
-use super::doctor::DoctorCheck;
-use super::finding::Finding;
 use super::fleet::Fleet;
 use super::gpu::Gpu;
 use super::matrix::Matrix;
-use super::page_file::PageFile;
-use super::policy::Policy;
+use super::page::PageFile;
 use super::process::{Leftover, Process};
-use super::program::Program;
-use super::proof::{Check, Proof};
-use super::repair::Repair;
-use super::replacement::RepairJournal;
+use super::program::{Check, Program, Proof};
+use super::repair::{Repair, RepairJournal};
 use super::sets::OwnerSets;
 use super::vgpu::{MappedRegion, Region};
-use crate::model::NoteCode;
+use crate::model::{CheckState, NoteCode};
 use crate::observation::{Host, Observation, Problem};
 
 /// The schema name of every document.
@@ -152,4 +147,18 @@ pub struct Note {
     pub code: NoteCode,
     /// The limit, a sentence.
     pub text: String,
+}
+
+/// One thing that decides what gpumap can know on a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DoctorCheck {
+    /// Stable id, such as `rights.capabilities`; gpumap-doctor(1) explains it.
+    pub id: String,
+    /// How it is.
+    pub state: CheckState,
+    /// What was found, one or two sentences.
+    pub found: String,
+    /// What to do about it; left out where there is nothing to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fix: Option<String>,
 }

@@ -1,18 +1,20 @@
-//! One page about a node: what it has besides the answers of `node` and `audit`.
+//! One page about a node, the answer of `report`: what it has besides the answers of
+//! `node` and `audit`, and the file that it was written to.
 //!
 //! The page refers to those answers by place: a row to an owner, a stack to cgroups, a
 //! process to its cgroup. So every fact stands once.
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::audit::Counts;
 use super::document::Document;
 use super::matrix::MatrixCell;
-use super::page_file::PageCut;
-use super::page_summary::{PageProblem, PageReason, PageSummary};
-use super::proof::ProgramProof;
+use super::program::ProgramProof;
 use crate::model::{AttachFlag, Verdict};
+use crate::observation::Problem;
 
 /// Everything that `gpumap report` shows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -182,4 +184,92 @@ pub struct Evidence {
     pub bytes: usize,
     /// SHA-256 of the JSON document, hexadecimal.
     pub sha256: String,
+}
+
+/// The numbers at the top of a page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PageSummary {
+    /// Findings that count.
+    pub findings: Counts,
+    /// GPUs, and how many of them somebody on the page holds open.
+    pub gpus: usize,
+    /// How many of them somebody on the page holds open.
+    pub held: usize,
+    /// Owners that are inside of no other.
+    pub owners: usize,
+    /// Cells of the matrix whose sets contradict each other.
+    pub contradictions: usize,
+    /// Cgroups that were looked at.
+    pub cgroups: usize,
+    /// Processes that were looked at.
+    pub processes: usize,
+}
+
+/// Problems that differ only in the thing that they are about.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PageProblem {
+    /// One of them.
+    pub first: Problem,
+    /// The things, the first ones of them.
+    pub things: Vec<String>,
+    /// How many things there are.
+    pub count: usize,
+}
+
+/// Why sets of owners are not known, or empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PageReason {
+    /// The set that it is about.
+    pub set: PageSet,
+    /// The reason.
+    pub why: String,
+    /// Places in `owners` of the first owners that it holds of.
+    pub owners: Vec<usize>,
+    /// How many owners there are.
+    pub count: usize,
+}
+
+/// One of the four sets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum PageSet {
+    /// What the scheduler granted.
+    #[default]
+    Allocated,
+    /// What it may open.
+    Allowed,
+    /// What it asks for.
+    Asked,
+    /// What it has open.
+    Held,
+}
+
+/// Something that was left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PageCut {
+    /// What: `owners`, `proofs`.
+    pub what: String,
+    /// How many of them.
+    pub count: usize,
+    /// Why, and how to see them.
+    pub instead: String,
+}
+
+/// The answer of `report`: the file that it wrote.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PageFile {
+    /// Its name; `-` is standard output.
+    pub file: String,
+    /// Its size in bytes.
+    pub bytes: usize,
+    /// SHA-256 of the observation in it, hexadecimal.
+    pub observation_sha256: String,
+    /// How many owners its matrix has.
+    pub owners: usize,
+    /// How many ways through programs it has.
+    pub proofs: usize,
+    /// How many findings it has.
+    pub findings: usize,
+    /// What was left out for its size.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<PageCut>,
 }

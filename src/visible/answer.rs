@@ -7,10 +7,10 @@ use crate::observation::{Answer, Environment};
 use crate::report::{Api, Asked, Gpu, RawVariable};
 
 use super::level_zero::Variables;
-use super::openable::OpenableGpus;
 use super::outcome::{Chosen, CountedDevice};
+use super::population::OpenableGpus;
 use super::population::in_both_worlds;
-use super::variable::VariableState;
+use super::value::VariableState;
 use super::{cuda, level_zero, rocm};
 
 /// CUDA's variable, which HIP reads too.

@@ -3,13 +3,13 @@
 //! `ZE_FLAT_DEVICE_HIERARCHY` is `COMPOSITE` its numbers count tiles, and gpumap
 //! does not know how many tiles a GPU has.
 
-use super::list::List;
 use super::mig::decimal;
-use super::order;
 use super::outcome::{Chosen, CountedDevice, Listing};
+use super::outcome::{Selection, disputed, open_ended};
+use super::population;
 use super::population::Population;
-use super::selection::{Selection, disputed, open_ended};
-use super::variable::VariableState;
+use super::value::List;
+use super::value::VariableState;
 use crate::model::Certainty;
 
 /// The three variables.
@@ -25,7 +25,7 @@ pub(super) struct Variables<'a> {
 
 /// The devices of a process.
 pub(super) fn resolve(population: &Population<'_>, variables: Variables<'_>) -> Chosen {
-    let (places, order) = order::level_zero(population, variables.order);
+    let (places, order) = population::level_zero(population, variables.order);
     let base = Listing { devices: places.into_iter().map(CountedDevice::whole).collect(), order };
     match variables.mask {
         _ if base.devices.is_empty() => Chosen::none(Certainty::Documented),

@@ -2,11 +2,11 @@
 //! Instances are named `MIG-<GPU UUID>/<gi>/<ci>`, or by a UUID of their own,
 //! which the kernel does not tell.
 
-use super::list::List;
 use super::outcome::{Chosen, CountedDevice, Order};
+use super::outcome::{Selection, Step, disputed, open_ended};
 use super::population::Population;
-use super::selection::{Selection, Step, disputed, open_ended};
-use super::{ordinal, uuid};
+use super::value::List;
+use super::{cuda, value};
 use crate::model::{Certainty, CutCode};
 
 /// Whether MIG is on.
@@ -80,7 +80,7 @@ pub(super) fn select(list: &List<'_>, population: &Population<'_>) -> Chosen {
         Step::Take(device, confidence) => picked.take(device, confidence),
     }
     if rest.first() == Some(first) {
-        return ordinal::repeated(list, 1);
+        return cuda::repeated(list, 1);
     }
     if list.open || has_repetition(&list.entries) {
         return disputed(list, 0, "a repetition further on may empty the list");
@@ -117,7 +117,7 @@ fn step(population: &Population<'_>, entry: &[u8]) -> Step {
 
 /// The instance with these numbers on the GPU with this UUID.
 fn instance(population: &Population<'_>, gpu: &[u8], gi: &[u8], ci: &[u8]) -> Step {
-    let (device, confidence) = match uuid::step(population, gpu, false) {
+    let (device, confidence) = match value::step(population, gpu, false) {
         Step::Take(device, confidence) => (device, confidence),
         other => return other,
     };

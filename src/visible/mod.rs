@@ -10,23 +10,16 @@
 mod answer;
 mod cuda;
 mod level_zero;
-mod list;
 mod mig;
-mod named;
-mod openable;
-mod order;
-mod ordinal;
 mod outcome;
 mod population;
 mod rocm;
-mod selection;
-mod uuid;
-mod variable;
+mod value;
 
 use crate::observation::{Answer, Environment};
 use crate::report::{Asked, Gpu};
 
-pub use openable::{GpuAccess, OpenableGpus, SharedAccess};
+pub use population::{GpuAccess, OpenableGpus, SharedAccess};
 
 /// What an environment asks for on a node with these GPUs, for a process that
 /// can reach those of them that `reach` says.

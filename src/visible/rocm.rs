@@ -2,13 +2,13 @@
 //! `amd_filter_device.cpp`), and what HIP or OpenCL leave of that (source of
 //! clr, `rocdevice.cpp`). The runtimes are open: their source is the document.
 
-use super::list::{List, trimmed};
 use super::mig::decimal;
-use super::order;
 use super::outcome::{Chosen, CountedDevice, Listing, Order};
+use super::outcome::{Selection, Step, disputed, open_ended};
+use super::population;
 use super::population::Population;
-use super::selection::{Selection, Step, disputed, open_ended};
-use super::variable::VariableState;
+use super::value::VariableState;
+use super::value::{List, trimmed};
 use crate::model::{Certainty, CutCode};
 
 /// Certainty of what the runtimes' source says.
@@ -16,7 +16,7 @@ const SURE: Certainty = Certainty::Documented;
 
 /// `ROCR_VISIBLE_DEVICES`: not set, it chooses all GPUs; empty, it chooses none.
 pub(super) fn rocr(population: &Population<'_>, visible: VariableState<'_>) -> Chosen {
-    let (places, order) = order::rocm(population);
+    let (places, order) = population::rocm(population);
     let base = Listing { devices: places.into_iter().map(CountedDevice::whole).collect(), order };
     match visible {
         _ if base.devices.is_empty() => Chosen::none(SURE),
@@ -103,7 +103,7 @@ fn numbered(base: &Listing, token: &[u8]) -> Step {
             Ok(place) => match base.devices.get(place) {
                 Some(device) => Step::Take(*device, SURE),
                 None => {
-                    let why = super::ordinal::out_of_range(token, base.devices.len());
+                    let why = super::cuda::out_of_range(token, base.devices.len());
                     Step::Stop(CutCode::OutOfRange, why, SURE)
                 }
             },
@@ -195,11 +195,11 @@ fn counted(population: &Population<'_>, rocr: &Chosen, list: &List<'_>) -> Chose
 /// Why HIP and OpenCL find no GPU by this number: they count what ROCR leaves.
 fn outside(population: &Population<'_>, base: &Listing, entry: &[u8]) -> String {
     let left = base.devices.len();
-    if left == order::rocm(population).0.len() {
-        return super::ordinal::out_of_range(entry, left);
+    if left == population::rocm(population).0.len() {
+        return super::cuda::out_of_range(entry, left);
     }
     let (gpus, them) = if left == 1 { ("1 GPU", "it") } else { (&*format!("{left} GPUs"), "them") };
-    let entry = super::list::shown(entry);
+    let entry = super::value::shown(entry);
     format!("ordinal {entry}: ROCR_VISIBLE_DEVICES leaves {gpus}, and this list counts within {them}")
 }
 

@@ -1,13 +1,17 @@
-//! Adds up what each owner did from its first call on. The sums of processes that have
-//! ended stay with their owner, so that they never go down.
+//! Adds up what each owner did from its first call on, processes that have ended included;
+//! what jobs did from begin to end, and what may be missing of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::amounts;
+use super::amounts::seconds;
+use super::clock::Clock;
 use super::process::{Known, by_device};
-use crate::model::Owner;
-use crate::observation::{ActivityReading, ErrorCount, GpuTotals, OwnerTotals, ProcessActivity};
-use crate::report::{ActiveProcess, Work};
+use super::{amounts, error_name};
+use crate::model::{CountTable, Owner};
+use crate::observation::{ActivityReading, ErrorCount, GpuTotals, Observation, OwnerTotals, ProcessActivity};
+use crate::owner::JobName;
+use crate::report;
+use crate::report::{ActiveProcess, CallError, GpuWork, OwnerWork, Unattributed, Work};
 
 /// Owners that are kept. Of a user who has most of them the one goes first that ended first.
 const OWNERS: usize = 1024;
@@ -219,4 +223,160 @@ fn row<'t>(
 
 fn memory(contexts: &crate::observation::ContextSums) -> u64 {
     contexts.bytes.saturating_add(contexts.physical_bytes)
+}
+
+/// The totals of an observation's reading, the busiest first.
+pub(super) fn totals_of(observation: &Observation) -> Vec<report::OwnerWork> {
+    let Some(reading) = observation.activity.as_deref() else { return Vec::new() };
+    let clock = Clock::of(reading);
+    let mut all: Vec<report::OwnerWork> = reading.totals.iter().map(|totals| owner(clock, totals)).collect();
+    all.sort_by_cached_key(|one| {
+        let work = one.gpus.iter().map(|gpu| gpu.counts.enqueued()).fold(0, u64::saturating_add);
+        (std::cmp::Reverse(work), one.owner.clone())
+    });
+    all
+}
+
+fn owner(clock: Clock, totals: &OwnerTotals) -> report::OwnerWork {
+    let lasted = totals.until_ns.saturating_sub(totals.since_ns);
+    let gpus = totals.gpus.iter().filter_map(|gpu| {
+        let used = gpu.used_ns.min(lasted);
+        let counts = amounts::sum(amounts::of_stream(&gpu.streams), amounts::of_context(&gpu.contexts));
+        // Calls of which the GPU became known later are with that one now.
+        let is_something = counts != Work::default() || gpu.most_bytes > 0;
+        is_something.then(|| GpuWork {
+            gpu: gpu.gpu.clone(),
+            instance: gpu.instance.clone(),
+            counts,
+            now_bytes: gpu.contexts.bytes.saturating_add(gpu.contexts.physical_bytes),
+            peak_bytes: gpu.peak_bytes,
+            peak_at_most_bytes: gpu.most_bytes.max(gpu.peak_bytes),
+            used_seconds: seconds(used),
+            idle_share: (lasted > 0).then(|| 1.0 - seconds(used) / seconds(lasted)),
+        })
+    });
+    report::OwnerWork {
+        owner: totals.owner.clone(),
+        is_nobodys: totals.is_nobodys,
+        since: clock.time(totals.since_ns),
+        until: clock.time(totals.until_ns),
+        seconds: seconds(lasted),
+        processes: totals.processes,
+        alive: totals.alive,
+        partial: totals.partial,
+        lost: totals.lost.clone(),
+        errors: totals.errors.iter().map(error).collect(),
+        gpus: gpus.collect(),
+    }
+}
+
+fn error(error: &ErrorCount) -> CallError {
+    CallError {
+        api: error.api,
+        code: error.code,
+        name: error_name::of(error.api, error.code).map(str::to_owned),
+        count: error.count,
+        interval: None,
+        sticky: error_name::is_sticky(error.api, error.code),
+    }
+}
+
+/// The totals of some jobs, or of all owners where none is named. Whether something is not
+/// known: numbers of a job that is there are the least that it did, and one that is not there
+/// may have made calls.
+pub(super) fn of_jobs(
+    observation: &Observation,
+    reading: &ActivityReading,
+    frame: report::Activity,
+    jobs: &[JobName],
+) -> (report::Activity, bool) {
+    let is_asked = |job: &JobName, one: &OwnerWork| one.owner.as_ref().is_some_and(|owner| job.is(owner));
+    let mut shown = totals_of(observation);
+    shown.retain(|one| jobs.is_empty() || jobs.iter().any(|job| is_asked(job, one)));
+    let is_there = |job: &JobName| shown.iter().any(|one| is_asked(job, one));
+    let mut unattributed = Unattributed::default();
+    if !jobs.iter().all(is_there) {
+        unattributed = anybodys(reading, None);
+        unattributed.forgotten_owners = reading.forgotten_totals;
+        unattributed.is_part_of_node = !reading.whole_node;
+    }
+    for one in &mut shown {
+        let whose = reading.totals.iter().find(|totals| one.owner.is_some() && totals.owner == one.owner);
+        let its = whose.map(|whose| anybodys(reading, Some(whose))).unwrap_or_default();
+        one.partial |= its != Unattributed::default();
+        unattributed = unattributed.most(&its);
+    }
+    let is_partial = shown.iter().any(|one| one.partial || !one.lost.is_empty());
+    let is_unknown = is_partial || unattributed != Unattributed::default();
+    let unattributed = Some(unattributed).filter(|it| *it != Unattributed::default());
+    (report::Activity { totals: shown, unattributed, ..frame }, is_unknown)
+}
+
+/// What may be an owner's: of the same user, or of one who is not known. `None`: of an owner
+/// of whom nothing was counted.
+fn anybodys(reading: &ActivityReading, owner: Option<&OwnerTotals>) -> Unattributed {
+    let user = owner.and_then(|owner| owner.account);
+    let is_perhaps_its = |account: Option<u32>| user.is_none() || account.is_none() || account == user;
+    let unknown = reading.totals.iter().filter(|one| one.owner.is_none() && !one.is_nobodys);
+    let unknown = unknown.filter(|one| is_perhaps_its(one.account)).map(|one| one.processes);
+    // What else found no room marks its process, or, of one without an owner, that one's row.
+    let concerns = |map: &CountTable| owner.is_none() || *map == CountTable::Processes;
+    let lost = reading.sums.lost.iter().filter(|lost| concerns(&lost.map) && is_perhaps_its(lost.uid));
+    let uncovered = reading.sums.uncovered.iter().filter(|one| one.function.is_none());
+    Unattributed {
+        processes: unknown.fold(0, u64::saturating_add),
+        lost: lost.map(|lost| lost.count).fold(0, u64::saturating_add),
+        uncovered: uncovered.count(),
+        ..Unattributed::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Owner, OwnerKind};
+    use crate::observation::{Activity, LostRoom};
+
+    const USER: u32 = 1000;
+
+    fn job(number: u64) -> OwnerTotals {
+        let owner = Owner { kind: OwnerKind::Slurm, job_id: Some(number), ..Owner::default() };
+        OwnerTotals { owner: Some(owner), account: Some(USER), processes: 1, ..OwnerTotals::default() }
+    }
+
+    fn nameless(account: u32, is_nobodys: bool) -> OwnerTotals {
+        OwnerTotals { account: Some(account), processes: 2, is_nobodys, ..OwnerTotals::default() }
+    }
+
+    /// Whether the summary of job 4711 has unknown parts, and is marked; and what may be its.
+    fn told(totals: Vec<OwnerTotals>, lost: Vec<LostRoom>) -> (bool, Option<bool>, Option<Unattributed>) {
+        let sums = Activity { lost, ..Activity::default() };
+        let reading = ActivityReading { whole_node: true, sums, totals, ..ActivityReading::default() };
+        let observation = Observation { activity: Some(Box::new(reading.clone())), ..Observation::default() };
+        let names = [JobName::parse("4711").unwrap()];
+        let (answer, is_unknown) = of_jobs(&observation, &reading, report::Activity::default(), &names);
+        (is_unknown, answer.totals.first().map(|one| one.partial), answer.unattributed)
+    }
+
+    /// Make sure that counts of which the owner is not known mark a job of their user's, and
+    /// counts of nobody, or of another user, do not.
+    #[test]
+    fn of_nobody_knows_whom() {
+        let unknown = |processes| Some(Unattributed { processes, ..Unattributed::default() });
+        assert_eq!(told(vec![job(4711), nameless(7, true)], Vec::new()), (false, Some(false), None));
+        assert_eq!(told(vec![job(4711), nameless(7, false)], Vec::new()), (false, Some(false), None));
+        assert_eq!(told(vec![job(4711), nameless(USER, false)], Vec::new()), (true, Some(true), unknown(2)));
+        assert_eq!(told(vec![nameless(7, true), job(4712)], Vec::new()), (false, None, None));
+        assert_eq!(told(vec![nameless(7, false)], Vec::new()), (true, None, unknown(2)));
+    }
+
+    /// Make sure that a process that found no room marks the jobs of its user.
+    #[test]
+    fn of_processes_without_room() {
+        let lost = |map, uid| vec![LostRoom { map, count: 3, uid: Some(uid) }];
+        let found = |map, uid| told(vec![job(4711)], lost(map, uid)).0;
+        assert!(found(CountTable::Processes, USER) && !found(CountTable::Processes, 7));
+        assert!(!found(CountTable::Streams, USER));
+        assert!(told(Vec::new(), lost(CountTable::Streams, 7)).0);
+    }
 }

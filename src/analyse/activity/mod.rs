@@ -9,17 +9,11 @@ mod amounts;
 mod clock;
 mod device;
 mod error_name;
-mod interception;
 mod ledger;
 mod looks;
 mod neighbours;
 mod owners;
 mod process;
-mod since;
-mod summary;
-mod totals;
-mod used;
-mod waiting;
 
 #[cfg(test)]
 mod tests;
@@ -35,15 +29,15 @@ use crate::report::{self, ActiveProcess, CountedLibrary, LostCalls, Payload, Qui
 use super::joined_node::JoinedNode;
 use super::scope::cgroups_and_owners;
 use super::{AnalyseError, CallerAllocation};
+use amounts::Since;
 use amounts::{rates, seconds};
 use clock::Clock;
 use ledger::Ledger;
 use looks::Looks;
 use neighbours::Neighbours;
 use process::{Known, Reader};
-use since::Since;
 
-pub(super) use used::add as add_used;
+pub(super) use owners::add as add_used;
 
 /// A process, by what never changes: before and after an execve it is another.
 type ProcessKey = (u32, u64, u64);
@@ -220,7 +214,7 @@ fn quiet(
             owner: cgroup.owner.clone(),
             since: clock.time(quiet.since_ns),
             gpus: process.held.clone().filter(|held| !held.is_empty())?,
-            partial: used::may_be_missing(process.uid, activity),
+            partial: owners::may_be_missing(process.uid, activity),
         })
     };
     sums.quiet.iter().filter_map(holder).collect()
@@ -248,7 +242,7 @@ pub(super) fn of_present(join: &JoinedNode<'_>, answer: &Payload) -> Option<repo
     });
     // Of single processes nobody asks what became of others.
     if join.observation.pids.is_empty() {
-        activity.totals = totals::of(join.observation);
+        activity.totals = ledger::totals_of(join.observation);
     }
     Some(with_totals(activity))
 }
@@ -261,7 +255,7 @@ pub fn activity_summary(observation: &Observation, jobs: &[JobName], limit: &Tim
     let mut is_unknown = false;
     let activity = observation.activity.as_deref().map(|reading| {
         let frame = Follower::frame(reading, Clock::of(reading), &join);
-        let (activity, unknown) = summary::of(observation, reading, frame, jobs);
+        let (activity, unknown) = ledger::of_jobs(observation, reading, frame, jobs);
         is_unknown = unknown;
         Box::new(activity)
     });

@@ -2,9 +2,7 @@
 //! brought into rows and columns.
 
 pub(super) mod cell;
-mod limits;
 mod members;
-mod severity;
 mod work;
 
 #[cfg(test)]
@@ -13,7 +11,7 @@ mod tests;
 use crate::report::{Finding, Gpu, Matrix, MatrixRow, MigInstance, OwnerSets, Payload, listed};
 pub(super) use cell::Column;
 use members::Members;
-use severity::Severities;
+use members::Severities;
 use work::Works;
 
 pub use cell::{allocation as allocation_cell, of_memberships as matrix_cell};
@@ -77,7 +75,7 @@ impl Builder<'_> {
         users.sort();
         users.dedup();
         let about = self.severities.about_owner(sets);
-        let cell = |column: &Column| cell::of_owner(column, sets, severity::worst(&about, Some(&column.key)));
+        let cell = |column: &Column| cell::of_owner(column, sets, members::worst(&about, Some(&column.key)));
         rows.push(MatrixRow {
             depth: sets.depth,
             owner: Some(sets.owner.clone()),
@@ -88,14 +86,14 @@ impl Builder<'_> {
             processes: sets.processes,
             unseen: sets.unseen.clone(),
             cells: self.columns.iter().map(cell).collect(),
-            finding: severity::worst(&about, None),
+            finding: members::worst(&about, None),
             activity: self.works.of_owner(&sets.owner),
-            limits: limits::of(&processes),
+            limits: members::of(&processes),
         });
         for (cgroup, process) in self.members.directly(sets) {
             let about = self.severities.about_process(process);
             let cell = |column: &Column| {
-                let finding = severity::worst(&about, Some(&column.key));
+                let finding = members::worst(&about, Some(&column.key));
                 cell::of_process(column, process, cgroup, &sets.allocated, finding)
             };
             rows.push(MatrixRow {
@@ -108,9 +106,9 @@ impl Builder<'_> {
                 processes: 1,
                 unseen: None,
                 cells: self.columns.iter().map(cell).collect(),
-                finding: severity::worst(&about, None),
+                finding: members::worst(&about, None),
                 activity: self.works.of_process(process),
-                limits: limits::of(&[process]),
+                limits: members::of(&[process]),
             });
         }
     }

@@ -5,29 +5,24 @@
 //! same programs decide, `proofs` keeps each way through a program once, `processes`
 //! says whose each process is, `evidence` packs the observation. Whatever a node's users
 //! can make large has a limit here, and the page names what was left out.
-
-mod columns;
 mod evidence;
 mod limits;
-mod places;
+mod matrix;
 mod processes;
-mod proofs;
-mod rows;
 mod stacks;
 mod summary;
-mod unknown;
 
 use crate::report::{Document, Page, Payload};
 
 use super::error::AnalyseError;
 use super::inspection::Inspection;
-use columns::Column;
 use limits::Limits;
-use places::Places;
-use proofs::Proofs;
+use matrix::Column;
+use matrix::Places;
+use stacks::Proofs;
 
 pub use evidence::evidence;
-pub use unknown::tell_problems;
+pub use summary::tell_problems;
 
 /// The page about a node.
 ///
@@ -51,9 +46,9 @@ pub fn page(
     let owners = document.payload.owners.take().unwrap_or_default();
     let cgroups = document.payload.cgroups.take().unwrap_or_default();
     let gpus = document.payload.gpus.take().unwrap_or_default();
-    let columns: Vec<Column> = columns::of(&gpus);
+    let columns: Vec<Column> = matrix::columns_of(&gpus);
     let mut limits = Limits::default();
-    let shown = rows::shown(&owners, gpus.len(), columns.len(), all, &mut limits);
+    let shown = matrix::shown(&owners, gpus.len(), columns.len(), all, &mut limits);
     let places = Places::new(&owners, &cgroups, observation);
     let mut proofs = Proofs::default();
     let order = places.cgroups_of(&shown);
@@ -64,14 +59,14 @@ pub fn page(
         &mut limits,
     );
     let stacks = stacks?.with_owners(&places, &shown);
-    let rows = rows::of(&shown, &owners, &cgroups, &columns, &places, &stacks);
+    let rows = matrix::rows_of(&shown, &owners, &cgroups, &columns, &places, &stacks);
     let processes = processes::of(&owners, &cgroups, &columns, &places, all, &mut limits);
     limits.findings(document.payload.findings.as_mut());
     let proofs = proofs.finish(&mut limits);
     let findings = document.payload.findings.as_deref().unwrap_or_default();
     let finding_stacks = stacks.of_findings(findings, &cgroups);
     let summary = summary::of(&document, &owners, &columns, &rows);
-    let reasons = unknown::reasons(&rows, &owners, &mut limits);
+    let reasons = summary::reasons(&rows, &owners, &mut limits);
     document.payload.owners = Some(owners);
     document.payload.cgroups = Some(cgroups);
     document.payload.gpus = Some(gpus);

@@ -1,22 +1,24 @@
-//! The levels of cgroups: which program at which level allows or denies.
+//! The levels of cgroups: which program at which level allows or denies. Ways through
+//! programs are kept once: the programs of many jobs have the same instructions.
 //!
 //! Cgroups in which the same programs are in force, attached at the same places, with the
 //! same policy, are one stack: a job has dozens of cgroups and few stacks.
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::model::Verdict;
-use crate::observation;
-use crate::report::{Cgroup, Effective, Finding, PageLevel, PageProgram, PageReturn, PageStack, PageVerdict};
-
-use super::super::attachment::attached;
 use super::super::error::AnalyseError;
 use super::super::explain;
 use super::super::joined_node::{JoinedNode, in_scope};
-use super::columns::{self, Column};
+use super::super::stack::attached;
 use super::limits::Limits;
-use super::places::Places;
-use super::proofs::Proofs;
+use super::matrix;
+use super::matrix::{Column, Places};
+use crate::model::Verdict;
+use crate::observation;
+use crate::report::{
+    Cgroup, Effective, Finding, PageLevel, PageProgram, PageProof, PageReturn, PageStack, PageVerdict,
+    ProgramProof, Step,
+};
 
 /// The cgroups and columns of a page.
 pub(super) struct Node<'a> {
@@ -138,7 +140,7 @@ fn stack<'a>(
     for column in columns {
         let mut v1 = None;
         let mut returns: Vec<PageReturn> = Vec::new();
-        let (verdict, why) = columns::verdict(cgroup, column);
+        let (verdict, why) = matrix::verdict(cgroup, column);
         for (question, text) in column.questions.iter().zip(&column.shown.questions) {
             let (device, request) = *question;
             let proof = join.ways_of(seen, device, request);
@@ -205,4 +207,68 @@ fn levels<'a>(join: &JoinedNode<'a>, seen: &'a observation::Cgroup, cgroup: &Cgr
 
 fn in_force(index: usize, program: &Effective) -> PageProgram {
     PageProgram { id: program.id, flags: program.flags.clone(), order: Some(index + 1), returns: Vec::new() }
+}
+
+/// Instructions of one proof beyond which its middle is left out.
+const LONG: usize = 300;
+/// Instructions kept of its beginning and of its end.
+const HEAD: usize = 200;
+const TAIL: usize = 60;
+
+/// What makes two ways the same.
+type WayKey = (String, Vec<Step>, Option<usize>, Option<i32>, Option<String>);
+
+/// The proofs of a page.
+#[derive(Debug, Default)]
+pub(super) struct Proofs {
+    list: Vec<PageProof>,
+    index: HashMap<WayKey, Option<usize>>,
+    left_out: usize,
+}
+
+impl Proofs {
+    /// Adds a way, and returns its place; `None` if there is no room for it.
+    pub(super) fn add(&mut self, question: &str, way: ProgramProof, limits: &mut Limits) -> Option<usize> {
+        let key = (question.to_owned(), way.steps, way.decided_at, way.retval, way.why.clone());
+        let id = way.id;
+        if let Some(known) = self.index.get(&key) {
+            let proof = self.list.get_mut((*known)?)?;
+            if !proof.programs.contains(&id) {
+                proof.programs.push(id);
+            }
+            return *known;
+        }
+        let (steps, folded) = fold(&key.1);
+        let place = limits.take_steps(steps.len() + 1).then_some(self.list.len());
+        match place {
+            Some(_) => {
+                let way = ProgramProof { steps, ..way };
+                self.list.push(PageProof {
+                    question: question.to_owned(),
+                    programs: vec![id],
+                    way,
+                    folded,
+                    folded_after: HEAD,
+                });
+            }
+            None => self.left_out += 1,
+        }
+        self.index.insert(key, place);
+        place
+    }
+
+    /// The proofs, and the note about those without room.
+    pub(super) fn finish(self, limits: &mut Limits) -> Vec<PageProof> {
+        limits.cut("ways through programs", self.left_out, "gpumap explain --cgroup PATH DEVICE shows one");
+        self.list
+    }
+}
+
+/// A long way without its middle, and how much that was.
+fn fold(steps: &[Step]) -> (Vec<Step>, usize) {
+    if steps.len() <= LONG {
+        return (steps.to_vec(), 0);
+    }
+    let ends = steps.iter().take(HEAD).chain(steps.iter().skip(steps.len() - TAIL));
+    (ends.cloned().collect(), steps.len() - HEAD - TAIL)
 }

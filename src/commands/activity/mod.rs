@@ -14,7 +14,7 @@ use nix::sys::signalfd::SignalFd;
 use super::files;
 use super::invocation::{Failure, Invocation, envelope};
 use super::resident::output::Output;
-use super::resident::{self, scope};
+use super::resident::{self, look};
 use crate::activity::{ActivityError, CountingOptions, Interception, Session};
 use crate::analyse::{CallerAllocation, Follower, TimeLimit};
 use crate::cli::{ActivityArgs, Exit};
@@ -39,7 +39,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &ActivityArgs) -> Resul
     }
     resident::give_up_rights(ProblemCode::Activity)?;
     let signals = resident::signals(ProblemCode::Activity)?;
-    let scope = scope::of(invocation, &args.pid, &args.cgroup, &args.job)?;
+    let scope = look::of(invocation, &args.pid, &args.cgroup, &args.job)?;
     let mut session =
         Session::start(&scope, &invocation.global.proc, options(args, invocation.global.verbose > 0))
             .map_err(refused)?;

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use nix::errno::Errno;
 
-use crate::commands::invocation::input::Input;
+use crate::commands::invocation::streams::Input;
 use crate::commands::invocation::{Failure, Invocation};
 use crate::model::ProblemCode;
 use crate::sys::dir::open_readable;

@@ -9,7 +9,7 @@ use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer as _};
 
 use super::packed::TOO_MANY_PARTS;
-use crate::cli::typed;
+use crate::cli::target;
 use crate::commands::invocation::{Failure, Invocation, cgroup_paths};
 use crate::model::ProblemCode;
 use crate::observation::{Observation, SCHEMA, Scope, Text, Weight};
@@ -148,7 +148,7 @@ pub(crate) fn observe(
 
 /// The cgroup that a path means in an observation.
 pub(crate) fn find(observation: &Observation, path: &Path) -> Result<Text, Failure> {
-    if let Some(pid) = typed::process_of(path) {
+    if let Some(pid) = target::process_of(path) {
         return cgroup_of_pid(observation, pid);
     }
     let text = relative(path, &observation.host.cgroup_root);

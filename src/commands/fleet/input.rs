@@ -15,7 +15,7 @@ use nix::errno::Errno;
 use walkdir::WalkDir;
 
 use crate::commands::files;
-use crate::commands::invocation::input::Input;
+use crate::commands::invocation::streams::Input;
 use crate::commands::invocation::{Failure, Invocation};
 use crate::fleet::{Gatherer, Sink, Stream};
 use crate::sys::dir::open_readable;

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::cli::typed;
+use crate::cli::target;
 use crate::commands::invocation::{Failure, Invocation};
 use crate::model::{CgroupPath, ProblemCode};
 use crate::observation::Observation;
@@ -16,7 +16,7 @@ const PROPOSED: usize = 3;
 
 /// The path of a cgroup of the live node; that of the process for `/proc/PID`.
 pub(crate) fn live(invocation: &Invocation<'_>, path: &Path) -> Result<PathBuf, Failure> {
-    match typed::process_of(path) {
+    match target::process_of(path) {
         Some(pid) => Ok(observe::pid_cgroup(&invocation.options(), pid)?),
         None => Ok(path.to_owned()),
     }

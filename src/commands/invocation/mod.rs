@@ -4,10 +4,8 @@
 mod advice;
 pub(crate) mod cgroup_paths;
 pub(crate) mod envelope;
-mod failure;
-pub(crate) mod input;
-pub(crate) mod output;
-pub(crate) mod panic;
+pub(crate) mod failure;
+pub(crate) mod streams;
 pub(crate) mod usage;
 
 pub use failure::Failure;
@@ -16,8 +14,8 @@ use std::io::{self, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use input::Input;
-use output::Output;
+use streams::Input;
+use streams::Output;
 
 use crate::cli::{Color, Exit, Global};
 use crate::model::ProblemCode;

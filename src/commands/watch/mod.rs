@@ -16,7 +16,7 @@ use crate::cli::{Exit, WatchArgs};
 use crate::commands::files;
 use crate::commands::invocation::{Failure, Invocation};
 use crate::commands::resident::output::Output;
-use crate::commands::resident::{self, scope};
+use crate::commands::resident::{self, look};
 use crate::loader;
 use crate::model::{EventKind, ProblemCode};
 use crate::observation::Observation;
@@ -53,8 +53,8 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &WatchArgs) -> Result<E
     let begun = Instant::now();
     resident::give_up_rights(ProblemCode::Watch)?;
     let signals = resident::signals(ProblemCode::Watch)?;
-    let scope = scope::of(invocation, &args.pid, &args.cgroup, &args.job)?;
-    let (options, targets) = (options(invocation)?, scope::targets(invocation, &scope)?);
+    let scope = look::of(invocation, &args.pid, &args.cgroup, &args.job)?;
+    let (options, targets) = (options(invocation)?, look::targets(invocation, &scope)?);
     let (loader, processes, policies) = thread::scope(|threads| {
         let policies = threads.spawn(|| PolicyWatcher::list(&options, &targets));
         // All parts of this thread share one loader. A part that does not work

@@ -1,7 +1,13 @@
-//! Amounts in few characters: `50.2k`, `1.4 GiB`, `43 %`, `12s`.
+//! Amounts in few characters (`50.2k`, `1.4 GiB`, `43 %`, `12s`), numbers that are the
+//! least that somebody did because not all of his calls found room, and names of GPUs.
 
-use crate::render::process_facts::age;
-use crate::report::DurationClass;
+use crate::model::CountTable;
+use crate::model::CountTable::{
+    Batches, Blocks, Contexts, Errors, Events, Graphs, Processes, Streams, Threads,
+};
+use crate::render::gpus;
+use crate::render::process::age;
+use crate::report::{ActiveProcess, DurationClass, Gpu, GpuUse};
 
 /// A count or a rate: `7`, `812`, `50.2k`, `3.1M`.
 pub(in crate::render) fn count(amount: f64) -> String {
@@ -72,6 +78,42 @@ pub(in crate::render) fn class(class: &DurationClass) -> String {
     }
 }
 
+/// Tables whose losses concern a column.
+pub(super) const LAUNCHES: &[CountTable] = &[Processes, Threads, Streams, Graphs];
+pub(super) const COPIED: &[CountTable] = &[Processes, Threads, Streams, Batches];
+pub(super) const MEMORY: &[CountTable] = &[Processes, Threads, Contexts, Blocks];
+pub(super) const WAITS: &[CountTable] = &[Processes, Threads, Contexts, Streams, Events];
+pub(super) const ERRORS: &[CountTable] = &[Processes, Threads, Contexts, Streams, Errors];
+
+/// Whether a process lost something in one of these tables.
+pub(super) fn is_concerned(process: &ActiveProcess, tables: &[CountTable]) -> bool {
+    process.lost.iter().any(|lost| tables.contains(lost))
+}
+
+/// A number: `≥12` where some may be missing, and `?` where that is all that is known.
+pub(super) fn number(process: &ActiveProcess, tables: &[CountTable], shown: String) -> String {
+    marked(is_concerned(process, tables), shown)
+}
+
+/// The same of a number of which it is known whether some may be missing.
+pub(in crate::render) fn marked(is_partial: bool, shown: String) -> String {
+    match is_partial {
+        false => shown,
+        true if matches!(shown.as_str(), "0" | "-" | "0 %") => "?".to_owned(),
+        true => format!("≥{shown}"),
+    }
+}
+
+/// The GPU's short name; `?` with the ordinal where it is not known which it is.
+pub(super) fn gpu(one: &GpuUse, gpus: &[Gpu]) -> String {
+    match (&one.instance, &one.gpu, one.ordinal) {
+        (Some(instance), ..) => gpus::instance_name(instance, gpus),
+        (None, Some(gpu), _) => gpus::name(gpu, gpus),
+        (None, None, Some(ordinal)) => format!("? (its {ordinal})"),
+        (None, None, None) => "?".to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,5 +130,20 @@ mod tests {
         assert_eq!(times, ["now", "12s", "3m", "2h", "11d"]);
         let lengths = [128e-9, 4.096e-6, 2.1e-3, 1.0].map(duration);
         assert_eq!(lengths, ["128 ns", "4.1 us", "2.1 ms", "1.0 s"]);
+    }
+}
+
+#[cfg(test)]
+mod at_least_tests {
+    use super::*;
+
+    /// Make sure that a number is marked where some of it may be missing, and a 0 is not
+    /// shown as one there.
+    #[test]
+    fn marks() {
+        let process = ActiveProcess { lost: vec![Blocks], ..ActiveProcess::default() };
+        let show = |tables, text: &str| number(&process, tables, text.to_owned());
+        assert_eq!([show(MEMORY, "1.4 GiB"), show(MEMORY, "-"), show(LAUNCHES, "0")], ["≥1.4 GiB", "?", "0"]);
+        assert_eq!([true, false].map(|is_partial| marked(is_partial, "0".to_owned())), ["?", "0"]);
     }
 }

@@ -2,25 +2,22 @@
 //! first, with the streams under it with -v.
 
 pub(super) mod amounts;
-pub(super) mod at_least;
-mod gpu_of_use;
 mod interception;
 mod notes;
-mod told;
 mod totals;
 
 use std::io::{self, Write};
 
-use super::counted::counted;
+use super::names::counted;
 use super::table::{self, Last};
-use super::{Style, gpu_names, names, owner, sanitize};
+use super::{Style, gpus, names, owner, sanitize};
 use crate::model::GpuEvidence;
 use crate::report::{ActiveProcess, Activity, Gpu, GpuUse, Payload, QuietHolder, Rates, StreamUse, Work};
 use amounts::{byte_rate, bytes, count, idle};
 
-use gpu_of_use::gpu;
+use amounts::gpu;
 
-pub use told::Told;
+pub use notes::Told;
 pub use totals::write as write_totals;
 
 /// Characters of a command name, and of an owner's.
@@ -169,11 +166,11 @@ fn row(process: &ActiveProcess, one: &GpuUse, gpus: &[Gpu]) -> Vec<String> {
     let [launches, copied] = amounts_of(&one.counts, one.per_second.as_ref());
     let memory = bytes(one.memory.now_bytes.saturating_add(one.memory.physical_bytes));
     row.extend([
-        at_least::number(process, at_least::LAUNCHES, launches),
-        at_least::number(process, at_least::COPIED, copied),
-        at_least::number(process, at_least::MEMORY, memory),
-        at_least::number(process, at_least::WAITS, waits(&one.counts, one.per_second.as_ref())),
-        at_least::number(process, at_least::ERRORS, failed.to_string()),
+        amounts::number(process, amounts::LAUNCHES, launches),
+        amounts::number(process, amounts::COPIED, copied),
+        amounts::number(process, amounts::MEMORY, memory),
+        amounts::number(process, amounts::WAITS, waits(&one.counts, one.per_second.as_ref())),
+        amounts::number(process, amounts::ERRORS, failed.to_string()),
         idle_of(process, one),
     ]);
     row
@@ -190,7 +187,7 @@ fn quiet_row(activity: &Activity, one: &QuietHolder, gpus: &[Gpu]) -> Vec<String
         one.pid.to_string(),
         sanitize::short(&one.comm, COMMAND, "…"),
         owner.map_or_else(|| "-".to_owned(), |owner| sanitize::short(&owner::full(owner), OWNER, "…")),
-        names::set(gpu_names::key_names(&one.gpus, &[], gpus)),
+        names::set(gpus::key_names(&one.gpus, &[], gpus)),
         GpuEvidence::Held.to_string(),
         known("0"),
         known("-"),
@@ -208,7 +205,7 @@ fn idle_since(seconds: Option<f64>) -> String {
 
 /// How long ago the last call was, or how long the process waits in one: `waits 3h`.
 fn idle_of(process: &ActiveProcess, one: &GpuUse) -> String {
-    let is_known = !at_least::is_concerned(process, at_least::WAITS);
+    let is_known = !amounts::is_concerned(process, amounts::WAITS);
     let since = one.idle_seconds.filter(|_| is_known);
     let text = amounts::idle_or_waiting(one.waiting_seconds, since);
     text.unwrap_or_else(|| if is_known { "-" } else { "?" }.to_owned())

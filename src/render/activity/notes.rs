@@ -1,12 +1,12 @@
 //! What stands under the table of activity: errors by name, what is not known or not
-//! counted, and with -v how long calls took.
+//! counted. A sentence that stays true is said once, and not in each interval.
 
-use std::io::{self, Write};
+use std::collections::BTreeSet;
+use std::io;
+use std::io::Write;
 
-use super::amounts::{class, idle};
-use super::gpu_of_use::gpu;
+use super::amounts::{class, gpu, idle};
 use super::interception;
-use super::told::Told;
 use crate::observation::Uncovered;
 use crate::render::{Style, sanitize};
 use crate::report::{ActiveProcess, Activity, CallError, Gpu, LostCalls};
@@ -162,6 +162,21 @@ fn durations(out: &mut dyn Write, processes: &[&ActiveProcess], gpus: &[Gpu]) ->
     Ok(())
 }
 
+/// The sentences that were said.
+#[derive(Debug, Default)]
+pub struct Told(BTreeSet<String>);
+
+impl Told {
+    /// Those of some sentences that were not said yet.
+    pub(super) fn new_ones(&mut self, sentences: Vec<String>) -> Vec<String> {
+        // A run that lasts for months does not remember each process.
+        if self.0.len() > 10_000 {
+            self.0.clear();
+        }
+        sentences.into_iter().filter(|sentence| self.0.insert(sentence.clone())).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -273,5 +288,21 @@ mod tests {
             "  no driver's library (libcuda.so.1, libamdhip64.so) was found: there is nothing to count\n";
         let say = |libraries| said(&[], &Activity { libraries, ..Activity::default() }, &mut Told::default());
         assert_eq!((say(Vec::new()).as_str(), say(vec![library()]).as_str()), (none, ""));
+    }
+}
+
+#[cfg(test)]
+mod told_tests {
+    use super::*;
+
+    /// Make sure that a sentence is said once, and again when it says something else.
+    #[test]
+    fn once() {
+        let mut told = Told::default();
+        let say = |told: &mut Told, text: &str| told.new_ones(vec![text.to_owned()]).len();
+        assert_eq!(
+            [say(&mut told, "7: twice"), say(&mut told, "7: twice"), say(&mut told, "7: 3 times")],
+            [1, 0, 1]
+        );
     }
 }

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use super::super::counted::counted;
-use super::super::gpu_names;
+use super::super::gpus;
+use super::super::names::counted;
 use super::amounts::{bytes, count, duration, idle};
 use crate::render::table::{self, Last};
 use crate::render::{Style, owner, sanitize};
@@ -102,7 +102,7 @@ fn row(one: &GpuWork, owner: &OwnerWork, gpus: &[Gpu]) -> Vec<String> {
     };
     let key = one.instance.as_ref().or(one.gpu.as_ref());
     vec![
-        key.map_or_else(|| "?".to_owned(), |key| gpu_names::instance_name(key, gpus)),
+        key.map_or_else(|| "?".to_owned(), |key| gpus::instance_name(key, gpus)),
         at_least(count(work.launches.saturating_add(work.graph_kernels) as f64)),
         at_least(bytes(work.copied_bytes())),
         at_least(peak),

@@ -1,10 +1,12 @@
-//! Findings by severity, with the evidence.
+//! The top of the page (the node, the sections, what stands out), its foot, and findings by
+//! severity, with the evidence.
 
 use maud::{Markup, html};
 
-use super::super::{finding, owner};
+use super::super::names::counted;
+use super::super::{audit, owner};
 use super::text;
-use super::view::View;
+use super::text::View;
 use crate::report::{Decision, Finding};
 
 /// Entries of a kind that are shown of one finding.
@@ -36,8 +38,8 @@ fn card(view: &View<'_>, number: usize, found: &Finding) -> Markup {
             dl {
                 (place(view, number, found))
                 (list("With", found.others.iter().map(|other| html! { (text::sentence(&owner::full(other))) })))
-                (list("Device", found.devices.iter().map(|device| text::sentence(&finding::device(device)))))
-                (list("Process", found.processes.iter().map(|process| text::sentence(&finding::process(process)))))
+                (list("Device", found.devices.iter().map(|device| text::sentence(&audit::device(device)))))
+                (list("Process", found.processes.iter().map(|process| text::sentence(&audit::process(process)))))
                 (list("Because", found.evidence.iter().map(|text| text::brief(text))))
                 (list("Decided", found.programs.iter().map(decision)))
                 (list("Ruled out", found.excuses.iter().map(|text| text::brief(text))))
@@ -79,6 +81,115 @@ fn list(name: &str, entries: impl Iterator<Item = Markup>) -> Markup {
             dt { (name) }
             @for entry in entries.iter().take(SHOWN) { dd { (entry) } }
             @if entries.len() > SHOWN { dd.muted { "and " (entries.len() - SHOWN) " more" } }
+        }
+    }
+}
+
+/// The node's name and when it was looked at.
+pub(super) fn header(view: &View<'_>) -> Markup {
+    let document = &view.page.document;
+    let (critical, warnings) = (view.page.summary.findings.critical, view.page.summary.findings.warning);
+    html! {
+        header.top {
+            div.wrap {
+                p.brand { (mark()) "gpumap" span.muted { " · who may use which GPU, and why" } }
+                h1 { bdi { (text::host(document)) } }
+                p.facts {
+                    span { "Observed " time datetime=(moment(&document.taken_at)) { (pretty(&document.taken_at)) } }
+                    @if !document.host.kernel.is_empty() { span { "Linux " (text::name(&document.host.kernel)) } }
+                    span { "gpumap " (text::name(&document.version)) }
+                }
+                p.chips {
+                    @if critical > 0 { a.pill.critical href="#findings" { span aria-hidden="true" { "▲ " } (critical) " critical" } }
+                    @if warnings > 0 { a.pill.warning href="#findings" { span aria-hidden="true" { "◆ " } (counted(warnings, "warning")) } }
+                    @if critical + warnings == 0 { a.pill.allow href="#findings" { span aria-hidden="true" { "✓ " } "nothing found that needs attention" } }
+                    @if document.complete {
+                        a.pill.allow href="#unknown" { span aria-hidden="true" { "✓ " } "everything could be seen" }
+                    } @else {
+                        a.pill.unknown href="#unknown" { span aria-hidden="true" { "? " } "not everything could be seen" }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The sign of gpumap: lanes, of which one is stopped.
+fn mark() -> Markup {
+    html! {
+        svg.logo viewBox="0 0 20 20" aria-hidden="true" {
+            path.lane d="M3 2v16M17 2v16" {}
+            path.stop d="M10 2v5M7.2 11l5.6 5.6m0-5.6l-5.6 5.6" {}
+        }
+    }
+}
+
+/// Time as `<time>` wants it; gpumap writes RFC 3339.
+fn moment(time: &str) -> String {
+    super::super::sanitize::short(time, 40, "")
+}
+
+/// `2026-11-21 09:17:03 UTC` for people.
+fn pretty(time: &str) -> String {
+    let time = moment(time);
+    let is_utc = time.ends_with('Z');
+    let seconds = time.trim_end_matches('Z').split('.').next().unwrap_or_default().replace('T', " ");
+    if is_utc && time.len() >= 19 { format!("{seconds} UTC") } else { time }
+}
+
+/// Links to the sections, with how much each has.
+pub(super) fn navigation(view: &View<'_>) -> Markup {
+    let page = view.page;
+    let policies = page.document.payload.policies.as_ref().map_or(0, std::collections::BTreeMap::len);
+    let sections = [
+        ("matrix", "Matrix", page.rows.len()),
+        ("findings", "Findings", view.findings.len()),
+        ("levels", "Levels", page.stacks.len()),
+        ("rules", "Rules", policies),
+        ("proofs", "Proofs", page.proofs.len()),
+        ("processes", "Processes", page.processes.len()),
+        ("gpus", "GPUs", view.gpus.len()),
+        ("unknown", "Not known", page.document.errors.len()),
+    ];
+    html! {
+        nav.sections aria-label="Sections" {
+            ul.wrap {
+                @for (id, title, count) in sections {
+                    li { a href={ "#" (id) } { (title) @if count > 0 { " " span.count { (count) } } } }
+                }
+                li { a href="#evidence" { "Evidence" } }
+            }
+        }
+    }
+}
+
+/// Four numbers.
+pub(super) fn tiles(view: &View<'_>) -> Markup {
+    let summary = &view.page.summary;
+    html! {
+        dl.tiles {
+            (tile("GPUs", summary.gpus, &format!("{} held open by somebody listed here", summary.held)))
+            (tile("Owners", summary.owners, "jobs, containers and others with GPUs"))
+            (tile("Contradictions", summary.contradictions, "cells of the matrix whose sets disagree"))
+            (tile("Looked at", summary.cgroups, &format!("cgroups, and {}", counted(summary.processes, "process"))))
+        }
+    }
+}
+
+fn tile(title: &str, number: usize, note: &str) -> Markup {
+    html! { div.tile { dt { (title) } dd { span.big { (number) } span.muted { (note) } } } }
+}
+
+/// How the page was made.
+pub(super) fn footer(view: &View<'_>) -> Markup {
+    html! {
+        footer {
+            div.wrap {
+                p {
+                    "Made by gpumap " (text::name(&view.page.document.version)) " from what the kernel said. "
+                    "This file asks no network and needs no other file."
+                }
+            }
         }
     }
 }

@@ -1,10 +1,13 @@
-//! The matrix of owners and GPUs.
+//! The matrix of owners and GPUs, and the four marks of a cell: a diamond for allocated, a
+//! tick for allowed, a ring for asked for, a dot for held.
+
+use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 
 use super::super::{owner, process, sanitize};
-use super::view::View;
-use super::{glyphs, text};
+use super::text;
+use super::text::View;
 use crate::model::{CellState, JobIdSource, Membership};
 use crate::report::{Gpu, MatrixCell, OwnerSets, PageCell, PageColumn, PageRow};
 
@@ -41,7 +44,7 @@ pub(super) fn section(view: &View<'_>) -> Markup {
 }
 
 fn legend(view: &View<'_>) -> Markup {
-    let is_in = |place| glyphs::single(place, Membership::Yes);
+    let is_in = |place| single(place, Membership::Yes);
     let mut cells = view.page.rows.iter().flat_map(|row| &row.cells);
     let is_claimed = cells.any(|cell| cell.sets.allocated == Membership::Claimed);
     html! {
@@ -49,12 +52,12 @@ fn legend(view: &View<'_>) -> Markup {
             @for (place, (word, meaning)) in SETS.into_iter().enumerate() {
                 li { (is_in(place)) b { (word) } span.muted { (meaning) } }
                 @if place == 0 && is_claimed {
-                    li { (glyphs::single(0, Membership::Claimed)) b { "claimed" } span.muted { "its own environment alone says so" } }
+                    li { (single(0, Membership::Claimed)) b { "claimed" } span.muted { "its own environment alone says so" } }
                 }
             }
-            li { (glyphs::single(1, Membership::No)) b { "denied" } }
-            li { (glyphs::single(0, Membership::No)) b { "no" } }
-            li { (glyphs::single(0, Membership::Unknown)) b { "not known" } }
+            li { (single(1, Membership::No)) b { "denied" } }
+            li { (single(0, Membership::No)) b { "no" } }
+            li { (single(0, Membership::Unknown)) b { "not known" } }
         }
     }
 }
@@ -114,7 +117,7 @@ fn owner_cell(sets: &OwnerSets) -> Markup {
 
 fn cell(cell: &PageCell, place: usize) -> Markup {
     let words = words(&cell.sets);
-    let symbol = format!("#{}", glyphs::symbol(&cell.sets));
+    let symbol = format!("#{}", symbol(&cell.sets));
     let picture = html! { svg { use href=(symbol) {} } };
     html! {
         td class=[cell.sets.state.is_contradiction().then_some("x")] {
@@ -163,5 +166,55 @@ fn contradiction(state: CellState) -> Option<&'static str> {
         CellState::Beyond => Some("may be opened and was not allocated"),
         CellState::Lost => Some("allocated and denied"),
         _ => None,
+    }
+}
+
+/// The id of the symbol for a cell: a letter for each set.
+pub(super) fn symbol(cell: &MatrixCell) -> String {
+    let letter = |is_in: Membership| match is_in {
+        Membership::Yes => 'i',
+        Membership::No => 'o',
+        Membership::Unknown => 'u',
+        Membership::Claimed => 'c',
+    };
+    ['m'].into_iter().chain(marks(cell).map(letter)).collect()
+}
+
+fn marks(cell: &MatrixCell) -> [Membership; 4] {
+    [cell.allocated, cell.allowed, cell.asked, cell.held]
+}
+
+/// Every symbol that the page refers to.
+pub(super) fn symbols(view: &View<'_>) -> Markup {
+    let cells = view.page.rows.iter().flat_map(|row| &row.cells).map(|cell| &cell.sets);
+    let used: BTreeMap<String, [Membership; 4]> = cells.map(|cell| (symbol(cell), marks(cell))).collect();
+    html! {
+        svg.defs aria-hidden="true" width="0" height="0" {
+            @for (id, marks) in &used {
+                symbol id=(id) viewBox="0 0 72 18" {
+                    @for (place, one) in marks.iter().enumerate() { (mark(place, *one)) }
+                }
+            }
+        }
+    }
+}
+
+/// One mark by itself, for the legend.
+pub(super) fn single(place: usize, is_in: Membership) -> Markup {
+    let view = format!("{} 0 18 18", place * 18);
+    html! { svg.mark viewBox=(view) aria-hidden="true" { (mark(place, is_in)) } }
+}
+
+fn mark(place: usize, is_in: Membership) -> Markup {
+    let x = place * 18 + 9;
+    match (is_in, place) {
+        (Membership::Claimed, _) => html! { path.kc d="M9 3.5l5.5 5.5-5.5 5.5-5.5-5.5z" {} },
+        (Membership::Unknown, _) => html! { text.ku x=(x) y="13" text-anchor="middle" { "?" } },
+        (Membership::Yes, 0) => html! { path.ka d="M9 3.5l5.5 5.5-5.5 5.5-5.5-5.5z" {} },
+        (Membership::Yes, 1) => html! { path.kl d="M21.5 9.5l3.5 4 7-9" {} },
+        (Membership::Yes, 2) => html! { circle.kv cx=(x) cy="9" r="5" {} },
+        (Membership::Yes, _) => html! { circle.kh cx=(x) cy="9" r="6" {} },
+        (Membership::No, 1) => html! { path.kd d="M24 6l6 6m0-6l-6 6" {} },
+        (Membership::No, _) => html! { path.ko d={ "M" (x - 3) " 9h6" } {} },
     }
 }

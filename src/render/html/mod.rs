@@ -8,23 +8,14 @@
 //! The page carries a Content-Security-Policy that allows its own style and script by
 //! their digests and nothing else: a name that became markup against all odds could
 //! neither run nor ask the network. Text never stands in the script.
-
-mod diagram;
 mod evidence;
 mod findings;
 mod fleet;
-mod glyphs;
-mod gpus;
-mod head;
 mod levels;
 mod matrix;
 mod processes;
-mod proofs;
 mod rules;
-mod shell;
 mod text;
-mod unknown;
-mod view;
 
 pub use fleet::fleet_page;
 
@@ -33,7 +24,7 @@ use std::io::{self, Write};
 use maud::{Markup, html};
 
 use crate::report::Page;
-use view::View;
+use text::View;
 
 /// Writes the page.
 ///
@@ -43,27 +34,27 @@ use view::View;
 pub fn page(out: &mut dyn Write, page: &Page) -> io::Result<()> {
     let view = View::new(page);
     let title = format!("{} · gpumap", text::host(&page.document));
-    out.write_all(shell::page(&title, &body(&view)).into_string().as_bytes())
+    out.write_all(text::page(&title, &body(&view)).into_string().as_bytes())
 }
 
 fn body(view: &View<'_>) -> Markup {
     html! {
-        (head::header(view))
-        (head::navigation(view))
+        (findings::header(view))
+        (findings::navigation(view))
         main #main {
-            (head::tiles(view))
+            (findings::tiles(view))
             (matrix::section(view))
             (findings::section(view))
             (levels::section(view))
             (rules::section(view))
-            (proofs::section(view))
+            (rules::proofs_section(view))
             (processes::section(view))
-            (gpus::section(view))
-            (unknown::section(view))
+            (processes::gpus_section(view))
+            (evidence::unknown_section(view))
             (evidence::section(view))
         }
-        (head::footer(view))
-        (glyphs::symbols(view))
-        (diagram::signs())
+        (findings::footer(view))
+        (matrix::symbols(view))
+        (levels::signs())
     }
 }

@@ -1,11 +1,12 @@
-//! Processes with the four sets.
+//! The GPUs in all their numberings, and processes with the four sets.
 
 use maud::{Markup, html};
 
-use super::super::{owner, process, process_facts, sanitize};
+use super::super::names::counted;
+use super::super::{gpus, owner, process, sanitize};
 use super::text;
-use super::view::View;
-use crate::report::{PageProcess, Process};
+use super::text::View;
+use crate::report::{Gpu, PageProcess, Process};
 
 /// The section.
 pub(super) fn section(view: &View<'_>) -> Markup {
@@ -47,8 +48,8 @@ fn row(view: &View<'_>, one: &PageProcess) -> Markup {
     html! {
         tr {
             td.number { (found.pid) }
-            td { bdi { (process_facts::user(found, 20)) } }
-            td { bdi { (process::command(found)) } @if let Some(age) = found.age_seconds { span.muted.small { (process_facts::age(age)) " old" } } }
+            td { bdi { (process::user(found, 20)) } }
+            td { bdi { (process::command(found)) } @if let Some(age) = found.age_seconds { span.muted.small { (process::age(age)) " old" } } }
             td {
                 @if let (Some(owner), Some(place)) = (owner, one.owner) { a href={ "#o" (place) } { bdi { (sanitize::short(&owner::full(&owner.owner), 60, "…")) } } }
                 @else { (text::path(&found.cgroup, None)) }
@@ -73,4 +74,40 @@ fn sets(view: &View<'_>, found: &Process) -> [String; 3] {
     let mut next = || details.next().unwrap_or_default();
     let asks = next();
     [asks, words(next()), words(next())]
+}
+
+/// The section.
+pub(super) fn gpus_section(view: &View<'_>) -> Markup {
+    html! {
+        section #gpus aria-labelledby="gpus-title" {
+            div.title { h2 #gpus-title { "GPUs" } p.muted { "Slurm, CUDA and nvidia-smi number them differently; the page calls them by their device nodes." } }
+            @if view.gpus.is_empty() { p.empty { (gpus::none(&view.page.document.payload)) "." } }
+            @else {
+                div.scroll tabindex="0" role="group" aria-label="List of GPUs" {
+                    table {
+                        thead { tr { @for title in ["Node", "Number", "Model", "NVML", "Slurm", "PCI", "NUMA", "UUID"] { th scope="col" { (title) } } } }
+                        tbody { @for gpu in view.gpus { (gpu_row(view, gpu)) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn gpu_row(view: &View<'_>, gpu: &Gpu) -> Markup {
+    let number = |number: Option<u32>| number.map_or_else(|| "–".to_owned(), |number| number.to_string());
+    let device = gpu.major.zip(gpu.minor).map(|(major, minor)| format!("{major}:{minor}"));
+    let model = gpu.model.clone().unwrap_or_else(|| gpu.vendor.to_string());
+    html! {
+        tr {
+            th scope="row" { bdi { (gpus::name(&gpu.key, view.gpus)) } }
+            td.number { (device.unwrap_or_else(|| "–".to_owned())) }
+            td { (text::name(&model)) @if gpu.excluded { " (excluded)" } @if !gpu.mig.is_empty() { span.muted.small { (counted(gpu.mig.len(), "MIG instance")) } } }
+            td.number { (number(gpu.nvml_index)) }
+            td.number { (number(gpu.slurm_index)) }
+            td { code { (gpu.pci.as_deref().map_or_else(|| "–".to_owned(), |pci| sanitize::short(pci, 20, "…"))) } }
+            td.number { (number(gpu.numa_node)) }
+            td { code.uuid { (gpu.uuid.as_deref().map_or_else(|| "–".to_owned(), |uuid| sanitize::short(uuid, 48, "…"))) } }
+        }
+    }
 }

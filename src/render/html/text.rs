@@ -1,11 +1,14 @@
-//! Words of the page: names that users chose, verdicts, GPUs.
+//! Words of the page: names that users chose, verdicts, GPUs; the page's lists at hand; and
+//! the frame that the pages of a node and of a fleet share.
 
-use maud::{Markup, html};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use sha2::{Digest as _, Sha256};
 
-use super::super::{gpu_names, names, owner, sanitize};
-use super::view::View;
+use super::super::{gpus, names, owner, sanitize};
 use crate::model::{AllocationSource, Severity, Verdict};
-use crate::report::{Document, GpuSet, PageColumn, PageCut};
+use crate::report::{Document, Finding, Gpu, GpuSet, OwnerSets, Page, PageColumn, PageCut, Program};
 
 /// Characters of a name and of a path.
 const NAME: usize = 80;
@@ -43,12 +46,12 @@ pub(super) fn host(document: &Document) -> String {
 
 /// The short name of a column: `nvidia2`, `nvidia0/1/0`.
 pub(super) fn column(view: &View<'_>, column: &PageColumn) -> String {
-    gpu_names::instance_name(&column.key, view.gpus)
+    gpus::instance_name(&column.key, view.gpus)
 }
 
 /// GPUs and instances by key: `nvidia0-1`; `none` if there are none.
 pub(super) fn keys(view: &View<'_>, keys: &[String]) -> String {
-    let all: Vec<String> = keys.iter().map(|key| gpu_names::instance_name(key, view.gpus)).collect();
+    let all: Vec<String> = keys.iter().map(|key| gpus::instance_name(key, view.gpus)).collect();
     match names::set(all) {
         none if none.is_empty() => "none".to_owned(),
         names => names,
@@ -57,7 +60,7 @@ pub(super) fn keys(view: &View<'_>, keys: &[String]) -> String {
 
 /// A set of an owner in words.
 pub(super) fn set(view: &View<'_>, set: &GpuSet) -> Markup {
-    let cell = super::super::sets::cell(set, &[], view.gpus);
+    let cell = super::super::node::cell(set, &[], view.gpus);
     let is_claimed = set.source == Some(AllocationSource::Claimed) && set.gpus.is_some();
     match cell.as_str() {
         "-" => html! { span.none { "none" } },
@@ -115,4 +118,66 @@ pub(super) fn last(path: &str) -> String {
         Some("") | None => "/".to_owned(),
         Some(name) => sanitize::short(name, 44, "…"),
     }
+}
+
+/// A page, and its lists at hand.
+pub(super) struct View<'a> {
+    pub(super) page: &'a Page,
+    pub(super) gpus: &'a [Gpu],
+    pub(super) owners: &'a [OwnerSets],
+    pub(super) findings: &'a [Finding],
+}
+
+impl<'a> View<'a> {
+    pub(super) fn new(page: &'a Page) -> Self {
+        let payload = &page.document.payload;
+        Self {
+            page,
+            gpus: payload.gpus.as_deref().unwrap_or_default(),
+            owners: payload.owners.as_deref().unwrap_or_default(),
+            findings: payload.findings.as_deref().unwrap_or_default(),
+        }
+    }
+
+    /// A program of the answer.
+    pub(super) fn program(&self, id: u32) -> Option<&'a Program> {
+        self.page.document.payload.programs.as_ref()?.get(&id)
+    }
+}
+
+const STYLE: &str = include_str!("style.css");
+const SCRIPT: &str = include_str!("script.js");
+
+/// A whole document.
+pub(super) fn page(title: &str, body: &Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(policy());
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta name="referrer" content="no-referrer";
+                meta name="robots" content="noindex";
+                title { (title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                a.skip href="#main" { "Skip to the content" }
+                (body)
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    }
+}
+
+/// Nothing is loaded from anywhere, and no other style or script than these is used.
+fn policy() -> String {
+    let digest = |text: &str| STANDARD.encode(Sha256::digest(text.as_bytes()));
+    format!(
+        "default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'; base-uri 'none'; form-action 'none'",
+        digest(STYLE),
+        digest(SCRIPT)
+    )
 }

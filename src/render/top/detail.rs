@@ -9,9 +9,9 @@ use super::palette::Theme;
 use super::table::sets;
 use crate::model::{InForce, Membership};
 use crate::render::activity::amounts;
-use crate::render::cell::Glyph;
+use crate::render::matrix::Glyph;
 use crate::render::matrix::labels;
-use crate::render::{Style as Layout, explain, finding, owner, sanitize, watch_policy};
+use crate::render::{Style as Layout, audit, explain, owner, sanitize, watch};
 use crate::report::MatrixLimit;
 use crate::top::{Content, Detail, Extent, State};
 
@@ -134,8 +134,10 @@ fn text(state: &State, content: &Content, width: u16) -> Vec<String> {
                 Ok(())
             })
         }),
-        Content::Finding(one) => printed(&|out| finding::write(out, Layout { all: true, ..layout }, one)),
-        Content::Event(event) => watch_policy::line(event, &state.moment().gpus).into_iter().collect(),
+        Content::Finding(one) => {
+            printed(&|out| audit::write_finding(out, Layout { all: true, ..layout }, one))
+        }
+        Content::Event(event) => watch::line(event, &state.moment().gpus).into_iter().collect(),
         Content::Message(message) => vec![sanitize::text(message).into_owned()],
     }
 }

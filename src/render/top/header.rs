@@ -3,7 +3,7 @@
 use super::canvas::{Canvas, columns};
 use super::cells::Rect;
 use crate::model::{MatrixOrder, Membership, Severity};
-use crate::render::counted::counted;
+use crate::render::names::counted;
 use crate::render::sanitize;
 use crate::top::{Moment, Origin, State};
 

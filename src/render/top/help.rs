@@ -4,7 +4,7 @@ use super::canvas::Canvas;
 use super::cells::Rect;
 use super::detail;
 use crate::model::CellState;
-use crate::render::cell::{Glyph, UNSURE};
+use crate::render::matrix::{Glyph, UNSURE};
 use crate::top::Extent;
 
 /// The width from which keys and glyphs stand beside each other.

@@ -2,7 +2,7 @@
 
 use super::canvas::Canvas;
 use super::cells::Rect;
-use crate::render::{sanitize, watch_policy};
+use crate::render::{sanitize, watch};
 use crate::report::Finding;
 use crate::top::{State, View};
 
@@ -68,7 +68,7 @@ fn entry(canvas: &mut Canvas<'_>, area: Rect, y: u16, state: &State, place: usiz
         Some(finding) => self::finding(canvas, area, y, finding),
         None => {
             let event = place.checked_sub(moment.findings.len()).and_then(|place| moment.events.get(place));
-            let line = event.and_then(|event| watch_policy::line(event, &moment.gpus));
+            let line = event.and_then(|event| watch::line(event, &moment.gpus));
             let line = line.unwrap_or_default();
             canvas.cut(area.x + 1, y, area.width.saturating_sub(2), &line, canvas.theme.plain());
         }

@@ -5,9 +5,8 @@ use super::cells::{Rect, Style};
 use super::columns::{Columns, Extra, MARKS};
 use super::fold::folded;
 use crate::model::{CellState, Membership, Severity};
-use crate::render::activity::{amounts, at_least};
-use crate::render::cell::{Glyph, UNSURE};
-use crate::render::matrix::{idle, labels, limits, name, users};
+use crate::render::activity::amounts;
+use crate::render::matrix::{Glyph, UNSURE, idle, labels, limits, name, users};
 use crate::render::{owner, process, sanitize};
 use crate::report::{MatrixActivity, MatrixCell, MatrixRow};
 use crate::top::{State, View};
@@ -189,7 +188,7 @@ fn letter(severity: Severity) -> &'static str {
 
 /// The least that it is where calls may be missing.
 fn marked(activity: &MatrixActivity, text: Option<String>) -> Option<String> {
-    text.map(|text| at_least::marked(activity.partial, text))
+    text.map(|text| amounts::marked(activity.partial, text))
 }
 
 fn extra_text(extra: Extra, row: &MatrixRow) -> String {

@@ -3,10 +3,6 @@
 //!
 //! A launch is work that was handed to a GPU. How long the GPU worked on it is not
 //! known here.
-
-mod call_error;
-mod interception;
-mod totals;
 mod work;
 
 use schemars::JsonSchema;
@@ -15,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use crate::model::{CountTable, GpuEvidence, Owner, ProbeEngine};
 use crate::observation::{GpuApi, Uncovered};
 
-pub use call_error::CallError;
-pub use interception::{Intercepted, Interception, KernelWays};
-pub use totals::{GpuWork, OwnerWork, Unattributed};
-pub use work::{DurationClass, MemoryUse, Rates, Work};
+pub use work::{
+    CallError, DurationClass, GpuWork, Intercepted, Interception, KernelWays, MemoryUse, OwnerWork, Rates,
+    Unattributed, Work,
+};
 
 /// Everything that one reading of the counts tells.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -1,17 +1,16 @@
 //! The page of `fleet`: many nodes on one page, from the whole down to the node.
 
 mod node;
-mod set;
 
 use std::io::{self, Write};
 
 use maud::{Markup, html};
 
-use super::super::counted::counted;
+use super::super::names::counted;
 use super::super::sanitize;
-use super::{shell, text};
+use super::text;
 use crate::report::{Drift, Fleet, FleetFinding, FleetPage, FleetProblem, JobDifference};
-use set::Sections;
+use node::Sections;
 
 /// Findings, jobs and values that are shown.
 const SHOWN: usize = 500;
@@ -46,7 +45,7 @@ pub fn fleet_page(out: &mut dyn Write, page: &FleetPage, problems: &[String]) ->
         }
         footer { div.wrap { p { "Made by gpumap " (env!("CARGO_PKG_VERSION")) " from what it said on the nodes. This file asks no network and needs no other file." } } }
     };
-    out.write_all(shell::page("Fleet · gpumap", &body).into_string().as_bytes())
+    out.write_all(text::page("Fleet · gpumap", &body).into_string().as_bytes())
 }
 
 fn header(fleet: &Fleet) -> Markup {
