@@ -22,7 +22,7 @@ use crate::model::{EventKind, ProblemCode};
 use crate::observation::Observation;
 use crate::observe::Options;
 use crate::report::{Event, Gpu};
-use crate::sys::heap;
+use crate::sys::{heap, test_hook};
 use crate::watch::opens::OpensWatcher;
 use crate::watch::policy::PolicyWatcher;
 use crate::watch::{self, Baseline, EventSource, FactSource, Mode, ProcessScope, Tracker, WatchError};
@@ -270,7 +270,7 @@ impl Watch<'_, '_> {
 /// The options, with fewer cgroups where a test wants that.
 fn options(invocation: &Invocation<'_>) -> Result<Options, Failure> {
     let options = invocation.options();
-    let Some(number) = std::env::var_os(CGROUPS) else { return Ok(options) };
+    let Some(number) = test_hook::read(CGROUPS) else { return Ok(options) };
     let number = number.to_str().and_then(|number| number.parse().ok());
     let most_cgroups = number
         .ok_or_else(|| Failure::new(ProblemCode::Usage, CGROUPS, "no number", "a number of cgroups"))?;
@@ -279,7 +279,7 @@ fn options(invocation: &Invocation<'_>) -> Result<Options, Failure> {
 
 /// The mode that a test wants.
 fn mode() -> Result<Option<Mode>, Failure> {
-    let Some(name) = std::env::var_os(PROBES) else { return Ok(None) };
+    let Some(name) = test_hook::read(PROBES) else { return Ok(None) };
     let mode = name.to_str().and_then(Mode::named);
     mode.map(Some)
         .ok_or_else(|| Failure::new(ProblemCode::Usage, PROBES, "no kind of probes", "session or pair"))
