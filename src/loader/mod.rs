@@ -26,7 +26,7 @@ pub use error::LoadError;
 pub use interface::{AttachedProbes, Entries, Iterate, IteratorScope, Loaded, Loader, ObjectSpec, Ring};
 
 /// The variable with which tests choose an engine: `aya` or `libbpf`
-/// (CONTRIBUTING.md).
+/// (docs/testing.md).
 const CHOICE: &str = "GPUMAP_TEST_LOADER";
 
 /// The libraries that can load objects.

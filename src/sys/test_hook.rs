@@ -1,4 +1,4 @@
-//! Variables of the environment by which tests change what gpumap does (CONTRIBUTING.md
+//! Variables of the environment by which tests change what gpumap does (docs/testing.md
 //! lists them). They are read in development builds, and in those with the feature
 //! `test-hooks`: root's gpumap, which packages bring, looks at none of them.
 

@@ -29,7 +29,7 @@ const WRITE: Duration = Duration::from_millis(100);
 /// How long events are printed without checking whether the watch is to end.
 const LONG: Duration = Duration::from_secs(1);
 
-/// The kind of probes that is to serve, for tests (CONTRIBUTING.md).
+/// The kind of probes that is to serve, for tests (docs/testing.md).
 const PROBES: &str = "GPUMAP_TEST_PROBES";
 /// How many cgroups are followed at most, for tests.
 const CGROUPS: &str = "GPUMAP_TEST_CGROUPS";
