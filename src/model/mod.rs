@@ -82,7 +82,7 @@ mod verdict;
 pub use activity::{CountTable, ProbeEngine};
 pub use asked::{ApiName, Certainty, CutCode, ValueState};
 pub use cell::{CellState, Membership};
-pub use cgroup_path::CgroupPath;
+pub use cgroup_path::{CgroupPath, CgroupPathBuf};
 pub use check_state::CheckState;
 pub use device::{Device, DeviceType, MAX_MAJOR, MAX_MINOR, RuleType};
 pub use engine::EngineTask;
