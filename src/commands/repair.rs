@@ -13,11 +13,12 @@ use crate::apply::{self, Undone};
 use crate::cli::device::{self, DeviceArgument};
 use crate::cli::{Exit, RepairArgs};
 use crate::gpu::NameError;
-use crate::model::{Device, JournalState, ProblemCode, RepairState, Request, RequestSet, Span, Verdict};
+use crate::model::{
+    Device, JournalState, Numbers, ProblemCode, RepairState, Request, RequestSet, Rule, Span, Verdict,
+};
 use crate::observation::{Observation, Problem, Text};
 use crate::observe::{self, CgroupTarget};
 use crate::owner::Directory;
-use crate::policy::{Numbers, Rule};
 use crate::render;
 use crate::repair::{self, Like, PlannedSwap, RepairRequest};
 use crate::report::{Payload, RepairJournal};

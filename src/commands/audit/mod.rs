@@ -177,7 +177,7 @@ fn answer(
     observation: &Observation,
     payload: Payload,
 ) -> Result<Exit, Failure> {
-    let complete = observation.errors.is_empty() && !payload.has_unknown();
+    let complete = observation.errors.is_empty() && !crate::analyse::has_unknown(&payload);
     if args.nagios {
         let state = Nagios::of(&payload, complete);
         render::nagios(invocation.out, state, &payload, &observation.errors)?;
