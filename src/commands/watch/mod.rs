@@ -47,10 +47,11 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &WatchArgs) -> Result<E
     let begun = Instant::now();
     resident::give_up_rights(ProblemCode::Watch)?;
     let signals = resident::signals(ProblemCode::Watch)?;
-    let scope = scope::of(invocation, &args.pid, &args.cgroup, &args.job)?;
-    let (options, targets) = (options(invocation)?, scope::targets(invocation, &scope)?);
-    let everybody = scope.all;
-    let watch = Watch::start(&Watched { options, scope, targets, mode: mode()? }).map_err(not_begun)?;
+    let followed = scope::of(invocation, &args.pid, &args.cgroup, &args.job)?;
+    let (options, targets) = (options(invocation)?, followed.targets(invocation)?);
+    let everybody = followed.processes.all;
+    let watch = Watch::start(&Watched { options, scope: followed.processes, targets, mode: mode()? })
+        .map_err(not_begun)?;
     let end = args.lasting.and_then(|lasting| Instant::now().checked_add(lasting));
     let users = Users::new(invocation.options());
     let mut printer = Printer {
