@@ -3,9 +3,8 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use nix::libc;
 
@@ -30,8 +29,7 @@ const CGROUP_LIMIT: usize = 16;
 
 /// Everything at and below a cgroup as it is now.
 pub(super) fn look(options: &Options, level: &Text) -> Result<Observation, ApplyError> {
-    let path = PathBuf::from(std::ffi::OsStr::from_bytes(level.as_bytes()));
-    Ok(observe::cgroups(options, &[CgroupTarget { path, recursive: true }])?)
+    Ok(observe::cgroups(options, &[CgroupTarget::observed(level, true)])?)
 }
 
 /// The cgroups of the first look at and below `level` that the second one lacks

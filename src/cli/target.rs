@@ -2,11 +2,12 @@
 //! file), and what users paste where a cgroup or a process is asked for.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueHint};
+
+use crate::model::CgroupPathBuf;
 
 /// Options that choose the policy to ask.
 #[derive(Debug, Args)]
@@ -88,10 +89,7 @@ impl From<OsString> for ProgramSource {
 
 /// Reads the path of a cgroup.
 pub fn cgroup() -> impl TypedValueParser<Value = PathBuf> {
-    OsStringValueParser::new().map(|text: OsString| match text.as_bytes().strip_prefix(b"0::") {
-        Some(path) => OsString::from_vec(path.to_vec()).into(),
-        None => PathBuf::from(text),
-    })
+    OsStringValueParser::new().map(|text: OsString| CgroupPathBuf::pasted(&text).to_owned())
 }
 
 /// The process whose cgroup `/proc/PID` or `/proc/PID/cgroup` means.

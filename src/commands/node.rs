@@ -1,6 +1,6 @@
 //! `gpumap node`: the node's GPUs and whose they are.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::files::{self, activity_state, saved};
 use super::invocation::{Failure, Invocation};
@@ -68,10 +68,7 @@ pub(super) fn whole(
             allocation::add(invocation, &asked.slurm, &mut observation)?;
             observation
         }
-        None => {
-            let all = CgroupTarget { path: PathBuf::from("/"), recursive: true };
-            observe::cgroups(&invocation.options(), &[all])?
-        }
+        None => observe::cgroups(&invocation.options(), &[CgroupTarget::all()])?,
     };
     activity_state::add(invocation, state, &mut observation)?;
     Ok(observation)

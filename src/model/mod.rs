@@ -69,7 +69,7 @@ mod rule;
 mod vgpu;
 
 pub use activity::{CountTable, EngineTask, GpuEvidence, ProbeEngine};
-pub use cgroup_path::CgroupPath;
+pub use cgroup_path::{CgroupPath, CgroupPathBuf};
 pub use device::{Device, DeviceType, MAX_MAJOR, MAX_MINOR, RuleType, Span};
 pub use environment::{
     ApiName, Certainty, CutCode, HOOK_VARIABLES, LIMIT_VARIABLES, VARIABLES, ValueState, choosing_variables,

@@ -22,7 +22,7 @@ use crate::support::programs::prog_id;
 use gpumap::model::{MapType, ProblemCode};
 
 fn target(path: &Path, recursive: bool) -> CgroupTarget {
-    CgroupTarget { path: path.to_owned(), recursive }
+    CgroupTarget::typed(path, recursive)
 }
 
 fn look(path: &Path, recursive: bool) -> Observation {
@@ -101,8 +101,7 @@ fn preorder() {
     let leaf = top.child("leaf");
     let (first, second) = (programs::constant("first", 1), programs::constant("second", 1));
     if programs::try_attach(&top.handle(), &first, MULTI | PREORDER).is_err() {
-        println!("skipped: this kernel has no BPF_F_PREORDER");
-        return;
+        return host::skip("this kernel has no BPF_F_PREORDER");
     }
     programs::attach(&File::open(&leaf).unwrap(), &second, MULTI);
     let seen = look(&leaf, false);
@@ -161,7 +160,7 @@ fn hostile_names() {
         assert_eq!(alone.processes[0].cgroup, cgroup.path);
         assert_eq!(alone.scope[0].path, cgroup.path);
         let of_pid = observe::pid_cgroup(&Options::default(), sleeper.pid()).unwrap();
-        assert_eq!(of_pid.as_os_str().as_bytes(), cgroup.path.as_bytes());
+        assert_eq!(of_pid.as_ref(), cgroup.path.as_bytes());
         let json = serde_json::to_string(&alone).unwrap();
         assert_eq!(serde_json::from_str::<Observation>(&json).unwrap(), alone);
     }
@@ -194,8 +193,7 @@ fn hybrid_v1_list() {
     let Some(root) = host::shared() else { return };
     let seen = look(&root, false);
     let Some(devices) = seen.devices_v1 else {
-        println!("skipped: no v1 devices controller is mounted");
-        return;
+        return host::skip("no v1 devices controller is mounted");
     };
     assert_eq!(seen.host.cgroup_mode, CgroupMode::Hybrid);
     assert!(devices.groups.iter().any(|group| group.path.as_bytes() == b"/"));
@@ -370,7 +368,7 @@ fn targets() {
     let sleeper = Sleeper::new(&[&leaf]);
     let seen = observe::cgroups(&options, &[target(Path::new("leaf"), false)]).unwrap();
     assert_eq!(seen.processes[0].cgroup.as_bytes(), b"/leaf");
-    assert_eq!(observe::pid_cgroup(&options, sleeper.pid()).unwrap(), Path::new("/leaf"));
+    assert_eq!(observe::pid_cgroup(&options, sleeper.pid()).unwrap().as_ref(), b"/leaf");
     let outside = observe::pid_cgroup(&options, std::process::id()).unwrap_err();
     assert!(matches!(outside, ObserveError::OutsideNamespace { .. }), "{outside}");
 }
@@ -431,8 +429,7 @@ fn no_kernel_addresses() {
     let path = top.path().to_owned();
     let seen = threads::without_capability(34, move || look(&path, false));
     if seen.errors.is_empty() {
-        println!("skipped: this kernel shows its addresses to everyone");
-        return;
+        return host::skip("this kernel shows its addresses to everyone");
     }
     assert_eq!(seen.errors.len(), 1, "{:?}", seen.errors);
     assert!(seen.errors[0].needs.contains("CAP_SYSLOG"));
@@ -478,8 +475,7 @@ fn swapped_programs() {
 fn legacy_host() {
     let Some(root) = host::shared() else { return };
     let Some(mount) = look(&root, false).devices_v1.map(|devices| PathBuf::from(devices.mount)) else {
-        println!("skipped: no v1 devices controller is mounted");
-        return;
+        return host::skip("no v1 devices controller is mounted");
     };
     let v1 = Tree::new(&mount);
     let sleeper = Sleeper::new(&[v1.path()]);
@@ -498,7 +494,7 @@ fn legacy_host() {
     assert!(seen.cgroups.iter().all(|cgroup| cgroup.effective == Answer::Known(Vec::new())));
     let [process] = seen.processes.as_slice() else { panic!("{seen:?}") };
     assert_eq!(process.devices_v1.as_ref(), Some(&process.cgroup));
-    assert_eq!(path.unwrap().as_os_str().as_bytes(), process.cgroup.as_bytes());
+    assert_eq!(path.unwrap().as_ref(), process.cgroup.as_bytes());
     let devices = seen.devices_v1.unwrap();
     assert!(devices.groups.iter().any(|group| group.path == process.cgroup && group.list.known().is_some()));
 }

@@ -1,25 +1,18 @@
-//! One look at the whole node, with everything that `export` and `top` say of it; and the
-//! processes and cgroups that a command was asked to follow.
+//! One look at the whole node, with everything that `export` and `top` say of it.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::analyse::{AnalyseError, CallerAllocation, TimeLimit};
-use crate::audit::Config;
-use crate::commands::files;
-use crate::commands::files::activity_state;
-use crate::commands::invocation::{Failure, Invocation, cgroup_paths, envelope, late};
-use crate::commands::resident::monitor::thread_time;
-use crate::commands::subject::job_cgroups::JobPart;
-use crate::commands::subject::{job_cgroups, job_name};
+use crate::audit::{self, Config};
+use crate::commands::files::{self, activity_state};
+use crate::commands::invocation::{Failure, Invocation, envelope, late};
+use crate::commands::resident::budget::thread_time;
 use crate::model::ProblemCode;
 use crate::observation::{Observation, Problem};
-use crate::observe::{CgroupTarget, Options};
+use crate::observe::{self, CgroupTarget};
 use crate::report::{Document, Payload};
-use crate::watch::{Beside, ProcessScope};
-use crate::{audit, observe};
+use crate::watch::Beside;
 
 /// Looks at the node.
 pub(in crate::commands) struct Looker {
@@ -124,8 +117,7 @@ impl Looker {
 
     fn facts(&self, invocation: &mut Invocation<'_>) -> Result<Facts, Failure> {
         let begun = Instant::now();
-        let all = CgroupTarget { path: PathBuf::from("/"), recursive: true };
-        let mut observation = observe::cgroups(&invocation.options(), &[all])?;
+        let mut observation = observe::cgroups(&invocation.options(), &[CgroupTarget::all()])?;
         let remark = self.add_activity(invocation, &mut observation)?;
         Ok(Facts { observation, remark, limit: invocation.decoding.clone(), begun })
     }
@@ -159,56 +151,4 @@ fn answer(config: &Config, facts: Facts) -> Result<Look, AnalyseError> {
     }
     let (duration, decoding) = (begun.elapsed().as_secs_f64(), thread_time() - before);
     Ok(Look { observation, node, audit, remark, duration, decoding })
-}
-
-/// Whom to follow: the processes, cgroups and jobs that are named, or everything.
-pub(in crate::commands) fn of(
-    invocation: &Invocation<'_>,
-    pids: &[u32],
-    cgroups: &[PathBuf],
-    jobs: &[String],
-) -> Result<ProcessScope, Failure> {
-    let options = Options { detail: false, ..invocation.options() };
-    let mut scope = ProcessScope { pids: pids.to_vec(), ..ProcessScope::default() };
-    if !pids.is_empty() {
-        observe::processes(&options, pids)?;
-    }
-    if !cgroups.is_empty() {
-        let paths: Vec<&Path> = cgroups.iter().map(PathBuf::as_path).collect();
-        add(&mut scope, &cgroup_paths::observe(invocation, &paths, false)?);
-    }
-    for asked in job_name::all(jobs, false)? {
-        let job = job_name::live(invocation, &asked.job)?;
-        let mut observation = observe::jobs(&options, std::slice::from_ref(&job))?;
-        if asked.step.is_some() {
-            job_cgroups::narrow(&mut observation, &[JobPart { job, step: asked.step }])?;
-        }
-        add(&mut scope, &observation);
-    }
-    scope.all = scope.pids.is_empty() && scope.cgroups.is_empty();
-    Ok(scope)
-}
-
-/// The cgroups whose programs are watched: those that were named with
-/// everything below, those of the processes, or all.
-pub(in crate::commands) fn targets(
-    invocation: &Invocation<'_>,
-    scope: &ProcessScope,
-) -> Result<Vec<CgroupTarget>, Failure> {
-    if scope.all {
-        return Ok(vec![CgroupTarget { path: "/".into(), recursive: true }]);
-    }
-    let cgroups = scope.cgroups.iter().map(|path| Ok(CgroupTarget { path: path.clone(), recursive: true }));
-    let of = |pid: &u32| {
-        Ok(CgroupTarget { path: observe::pid_cgroup(&invocation.options(), *pid)?, recursive: false })
-    };
-    cgroups.chain(scope.pids.iter().map(of)).collect()
-}
-
-fn add(scope: &mut ProcessScope, observation: &Observation) {
-    let root = Path::new(&observation.host.cgroup_root);
-    for one in &observation.scope {
-        let path = Path::new(OsStr::from_bytes(one.path.as_bytes()));
-        scope.cgroups.push(root.join(path.strip_prefix("/").unwrap_or(path)));
-    }
 }

@@ -1,8 +1,11 @@
 //! Shared by the commands that run until a signal ends them: `watch`,
 //! `activity`, `export` and `top`.
+
+pub(super) mod budget;
 pub(super) mod look;
 pub(super) mod monitor;
 pub(super) mod output;
+pub(super) mod scope;
 
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};

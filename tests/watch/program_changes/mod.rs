@@ -37,7 +37,7 @@ fn watch_by(
     source: Option<ListSource>,
 ) -> PolicyWatcher {
     let options = Options { gpu_root: node::four_gpus(), ..Options::default() };
-    let targets = [CgroupTarget { path: path.to_owned(), recursive }];
+    let targets = [CgroupTarget::typed(path, recursive)];
     PolicyWatcher::start_with(&options, &targets, engine, source).unwrap()
 }
 
@@ -81,7 +81,7 @@ fn with_engines(test: impl Fn(&Cgroup, &mut PolicyWatcher)) {
         let top = Cgroup::new().unwrap();
         let mut watcher = watch_by(top.path(), true, Some(engine), Some(source));
         if ![name.clone(), name.replace("revision", "lists")].contains(&watcher.engine()) {
-            println!("skipped: {name} does not work here");
+            host::skip(&format!("{name} does not work here"));
             continue;
         }
         assert!(watcher.check().is_empty() && watcher.problems().is_empty());
