@@ -1,12 +1,13 @@
-//! The answers of `gpumap check`: many questions about one policy; and the subject of a
-//! question, found in an observation.
+//! The answers of `gpumap check`: many questions about one policy.
+
+use crate::model::{Verdict, Verdicts};
+use crate::observation::Observation;
+use crate::policy::{Combination, Decoder, Policy, Question, TimeLimit};
+use crate::report::Check;
 
 use super::error::AnalyseError;
 use super::policies::Policies;
-use crate::model::{Verdict, Verdicts};
-use crate::observation::{Cgroup, Observation, Program, Text};
-use crate::policy::{Combination, Decoder, Policy, Question, TimeLimit};
-use crate::report::Check;
+use super::subject::Subject;
 
 /// Questions that are answered one by one before a policy that may be complex
 /// is drawn as a whole.
@@ -142,25 +143,4 @@ impl Checker {
             .collect();
         parts.join(", ")
     }
-}
-
-/// The subject of a question about a policy.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Subject {
-    /// The programs in force on one cgroup of the observation, by path
-    /// relative to the cgroup root with a leading `/`.
-    Cgroup(Text),
-    /// Programs of the observation by id, run in this order.
-    Programs(Vec<u32>),
-}
-
-/// The cgroup with this path.
-pub(super) fn cgroup<'a>(observation: &'a Observation, path: &Text) -> Result<&'a Cgroup, AnalyseError> {
-    let found = observation.cgroups.iter().find(|cgroup| cgroup.path == *path);
-    found.ok_or_else(|| AnalyseError::NoCgroup(path.clone()))
-}
-
-/// The program with this id.
-pub(super) fn program(observation: &Observation, id: u32) -> Result<&Program, AnalyseError> {
-    observation.programs.iter().find(|program| program.id == id).ok_or(AnalyseError::NoProgram(id))
 }

@@ -8,11 +8,11 @@ use crate::observation::{Map, Observation, Program, Text};
 use crate::policy::{Combination, Context, Decoder, Followed, FollowedStep, TimeLimit};
 use crate::report::{Effective, Payload, ProgramProof, Proof, Step};
 
-use super::check;
-use super::check::Subject;
+use super::attachment::Tree;
 use super::error::AnalyseError;
 use super::policies::Policies;
-use super::stack::Tree;
+use super::subject;
+use super::subject::Subject;
 
 /// The answer of `gpumap explain`: why `request` on `device` is allowed or denied.
 pub fn explain(
@@ -26,7 +26,7 @@ pub fn explain(
     let policies = Policies::new(observation);
     let (target, places, cgroup_id) = places(observation, subject)?;
     let programs: Vec<&Program> =
-        places.iter().filter_map(|place| check::program(observation, place.id).ok()).collect();
+        places.iter().filter_map(|place| subject::program(observation, place.id).ok()).collect();
     let context = policies.context(cgroup_id);
     let proof = decoder.prove(&programs, &context, device, request);
     let policy = match policies.undrawn(subject, &mut decoder) {
@@ -72,13 +72,13 @@ fn places(
 ) -> Result<(String, Vec<Effective>, Option<u64>), AnalyseError> {
     match subject {
         Subject::Cgroup(path) => {
-            let cgroup = check::cgroup(observation, path)?;
+            let cgroup = subject::cgroup(observation, path)?;
             let effective = Tree::new(&observation.cgroups).effective(cgroup);
             Ok((path.lossy().into_owned(), effective, Some(cgroup.id)))
         }
         Subject::Programs(ids) => {
             for id in ids {
-                check::program(observation, *id)?;
+                subject::program(observation, *id)?;
             }
             let names: Vec<String> = ids.iter().map(|id| format!("program {id}")).collect();
             let places = ids.iter().map(|id| Effective { id: *id, ..Effective::default() });
@@ -91,7 +91,7 @@ fn places(
 fn has_programs(observation: &Observation, subject: &Subject) -> bool {
     match subject {
         Subject::Cgroup(path) => {
-            check::cgroup(observation, path).is_ok_and(|cgroup| cgroup.effective.known().is_some())
+            subject::cgroup(observation, path).is_ok_and(|cgroup| cgroup.effective.known().is_some())
         }
         Subject::Programs(_) => true,
     }

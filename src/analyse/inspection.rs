@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use super::allocated::CallerAllocation;
 use super::error::AnalyseError;
 use super::joined_node::{JoinedNode, in_scope};
-use super::sets::CallerAllocation;
-use super::{leftovers, scope, sets};
+use super::{allocated, job_claim, node};
 use crate::allocation::Numbering;
 use crate::gpu::SharedNode;
 use crate::model::{Device, Owner, OwnerKind, Request, Verdict};
@@ -38,7 +38,7 @@ impl<'a> Inspection<'a> {
         limit: &TimeLimit,
     ) -> Result<Self, AnalyseError> {
         let mut join = JoinedNode::new(observation, limit);
-        let payload = scope::answer(&mut join, granted)?;
+        let payload = node::answer(&mut join, granted)?;
         let cgroups = observation.cgroups.iter().map(|cgroup| (&cgroup.path, cgroup)).collect();
         let shared = gpu::shared_nodes(&observation.gpu_facts);
         let paths = in_scope(observation)?.into_iter().map(|cgroup| cgroup.path.clone()).collect();
@@ -129,11 +129,11 @@ impl<'a> Inspection<'a> {
 
 fn told(join: &JoinedNode<'_>, granted: &CallerAllocation) -> Result<Option<OwnerSets>, AnalyseError> {
     let observation = join.observation;
-    let Some(job_id) = observation.slurm.hook.as_ref().and_then(leftovers::job_id) else { return Ok(None) };
+    let Some(job_id) = observation.slurm.hook.as_ref().and_then(job_claim::job_id) else { return Ok(None) };
     let numbering = Numbering::new(&observation.slurm, &observation.host.name, &join.gpus);
-    let source = sets::source(observation, granted, &numbering, join)?;
+    let source = allocated::source(observation, granted, &numbering, join)?;
     let owner = Owner { kind: OwnerKind::Slurm, job_id: Some(job_id), ..Owner::default() };
-    let allocated = sets::allocated_of(&owner, &[], join, &numbering, &source);
+    let allocated = allocated::of(&owner, &[], join, &numbering, &source);
     Ok(Some(OwnerSets { owner, allocated, ..OwnerSets::default() }))
 }
 

@@ -13,7 +13,7 @@ use crate::policy::{Decoder, Followed, Policy, TimeLimit};
 use crate::report::{self, Cgroup, Effective, Gpu, Payload};
 use crate::vgpu::Survey;
 
-use super::check;
+use super::attachment::Tree;
 use super::error::AnalyseError;
 use super::explain::{self, Ways};
 use super::gpu_verdicts::GpuVerdicts;
@@ -21,7 +21,7 @@ use super::held::Numbers;
 use super::policies::Policies;
 use super::programs;
 use super::rules::PolicyTable;
-use super::stack::Tree;
+use super::subject;
 
 /// An observation, its inventory and owners, and policies as far as they were
 /// needed.
@@ -146,7 +146,7 @@ impl<'a> JoinedNode<'a> {
     fn in_force(&self, cgroup: &'a observation::Cgroup) -> (Vec<Effective>, Vec<&'a Program>) {
         let places = self.tree.effective(cgroup).into_iter();
         let known = places.filter_map(|place| {
-            let program = check::program(self.observation, place.id).ok()?;
+            let program = subject::program(self.observation, place.id).ok()?;
             Some((place, program))
         });
         known.unzip()

@@ -1,18 +1,19 @@
-//! The answer of `gpumap leftovers`: processes of one job that still hold its GPUs, by
-//! cgroup or by the job that their environment names; and which of them `--kill` may end.
+//! The answer of `gpumap leftovers`: processes of one job that still hold its GPUs, and
+//! which of them `--kill` may end.
 
 use jiff::Timestamp;
 
+use super::allocated::{CallerAllocation, source};
 use super::error::AnalyseError;
+use super::job_claim;
 use super::joined_node::JoinedNode;
 use super::processes::Processes;
-use super::sets::{CallerAllocation, source};
 use crate::allocation::{Numbering, of_hook};
 use crate::model::{JobEvidence, JobIdSource, NoteCode, Owner};
 use crate::observation::{Answer, Cgroup, Environment, Observation, Problem, Process};
 use crate::owner::{Directory, JobName, inner_job};
 use crate::policy::TimeLimit;
-use crate::report::{Claim, GpuSet, Leftover, Note, Payload};
+use crate::report::{GpuSet, Leftover, Note, Payload};
 
 /// The processes of a job that hold one of its GPUs.
 ///
@@ -114,7 +115,7 @@ impl Search<'_> {
             });
         }
         // A Slurm inside a container gives its jobs the same numbers.
-        let is_other_jobs = owner.and_then(|owner| job(owner).or(inner_job(owner))).is_some();
+        let is_other_jobs = owner.and_then(|owner| job_claim::job(owner).or(inner_job(owner))).is_some();
         if is_other_jobs || !self.is_users(process) {
             return None;
         }
@@ -151,13 +152,13 @@ impl Search<'_> {
 
 /// Whether only environments say which number the job of a cgroup has.
 fn is_hearsay(owner: &Owner) -> bool {
-    job(owner).is_some_and(|job| job.job_id_source == Some(JobIdSource::Environment))
+    job_claim::job(owner).is_some_and(|job| job.job_id_source == Some(JobIdSource::Environment))
 }
 
 /// Whether an environment names the job.
 fn names(environment: &Environment, job: &JobName) -> bool {
     match job {
-        JobName::Number(number) => job_id(environment) == Some(*number),
+        JobName::Number(number) => job_claim::job_id(environment) == Some(*number),
         JobName::Sluid(sluid) => {
             let own = environment.get("SLURM_JOB_SLUID");
             own.is_some_and(|own| own.value.lossy().eq_ignore_ascii_case(sluid))
@@ -224,63 +225,6 @@ pub(super) fn spared_because(
 /// A number of the hook, which root's daemon wrote.
 fn number(hook: &Environment, name: &str) -> Option<i64> {
     hook.get(name).filter(|variable| !variable.cut)?.value.lossy().parse().ok()
-}
-
-/// The claim of a process in the cgroup of `owner`; `None` if it makes none.
-pub(super) fn of(process: &Process, owner: Option<&Owner>) -> Option<Claim> {
-    let environment = process.detail.as_ref()?.at_exec.known()?;
-    let job_id = job_id(environment);
-    let sluid = text(environment, "SLURM_JOB_SLUID");
-    if job_id.is_none() && sluid.is_none() {
-        return None;
-    }
-    let step = text(environment, "SLURM_STEP_ID");
-    let claim = Claim { job_id, step, sluid, ..Claim::default() };
-    Some(match (owner.and_then(job), owner.and_then(inner_job)) {
-        (Some(job), _) => compare(claim, job, environment),
-        (None, Some(inner)) => Claim { inner: true, ..compare(claim, inner, environment) },
-        (None, None) => Claim { outside: true, ..claim },
-    })
-}
-
-/// The job number that an environment claims.
-pub(super) fn job_id(environment: &Environment) -> Option<u64> {
-    text(environment, "SLURM_JOB_ID")?.parse().ok()
-}
-
-/// The innermost Slurm job among an owner and those around it.
-pub(super) fn job(owner: &Owner) -> Option<&Owner> {
-    let is_slurm = owner.kind.is_slurm();
-    if is_slurm && (owner.job_id.is_some() || owner.sluid.is_some()) {
-        Some(owner)
-    } else {
-        owner.outer.as_deref().and_then(job)
-    }
-}
-
-fn compare(claim: Claim, job: &Owner, environment: &Environment) -> Claim {
-    let same_number = claim.job_id.zip(job.job_id).map(|(claimed, own)| claimed == own);
-    let same_sluid = claim.sluid.as_ref().zip(job.sluid.as_ref()).map(|(claimed, own)| claimed == own);
-    // A number that was read off the same environment proves nothing.
-    let circular = job.job_id_source == Some(JobIdSource::Environment);
-    let agrees = same_sluid.or(if circular { None } else { same_number });
-    let is_heterogeneous = text(environment, "SLURM_HET_SIZE").is_some();
-    match agrees {
-        Some(false) if is_heterogeneous => {
-            let why = "a component of a heterogeneous job: its environment names the leader";
-            Claim { agrees: None, why: Some(why.to_owned()), ..claim }
-        }
-        Some(false) => {
-            let why = "its environment names another job than its cgroup";
-            Claim { agrees, why: Some(why.to_owned()), ..claim }
-        }
-        _ => Claim { agrees, ..claim },
-    }
-}
-
-fn text(environment: &Environment, name: &str) -> Option<String> {
-    let variable = environment.get(name).filter(|variable| !variable.cut && !variable.value.is_empty())?;
-    Some(variable.value.lossy().into_owned())
 }
 
 #[cfg(test)]

@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use super::attachment::Tree;
 use super::diff::changes;
 use super::gpu_verdicts::{gpu_verdicts, instance};
 use super::policies::Policies;
 use super::programs::writer_of;
 use super::rules;
-use super::stack::Tree;
 use crate::model::{CgroupPath, Owner, Verdict, Writer};
 use crate::observation::{Cgroup, Map, Observation, Process, Program, Text};
 use crate::policy::{AlwaysListed, Decoder, Policy, TimeLimit};

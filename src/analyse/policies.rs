@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use crate::observation::{Cgroup, Observation, Process, Program, Text};
 use crate::policy::{Combination, Context, Decoder, Policy};
 
-use super::check;
-use super::check::Subject;
 use super::error::AnalyseError;
+use super::subject;
+use super::subject::Subject;
 
 /// The facts that decide a cgroup's policy: its programs, its id if a program asks
 /// for it, the v1 groups of its processes.
@@ -56,14 +56,14 @@ impl<'a> Policies<'a> {
     ) -> Result<Policy, AnalyseError> {
         match subject {
             Subject::Cgroup(path) => {
-                let cgroup = check::cgroup(self.observation, path)?;
+                let cgroup = subject::cgroup(self.observation, path)?;
                 let inside = self.observation.processes.iter().filter(|process| process.cgroup == *path);
                 let inside: Vec<&Process> = inside.collect();
                 Ok(self.of_cgroup(cgroup, &inside, decoder))
             }
             Subject::Programs(ids) => {
                 let programs: Result<Vec<&Program>, _> =
-                    ids.iter().map(|id| check::program(self.observation, *id)).collect();
+                    ids.iter().map(|id| subject::program(self.observation, *id)).collect();
                 Ok(decoder.policy(&programs?, &self.context(None)))
             }
         }
@@ -74,7 +74,7 @@ impl<'a> Policies<'a> {
     pub(super) fn undrawn(&self, subject: &Subject, decoder: &mut Decoder) -> Option<Policy> {
         let (ids, cgroup) = match subject {
             Subject::Cgroup(path) => {
-                let cgroup = check::cgroup(self.observation, path).ok()?;
+                let cgroup = subject::cgroup(self.observation, path).ok()?;
                 (cgroup.effective.known()?, Some(cgroup))
             }
             Subject::Programs(ids) => (ids, None),

@@ -11,7 +11,7 @@ use crate::visible::asked;
 
 use super::gpu_verdicts::GpuVerdicts;
 use super::joined_node::JoinedNode;
-use super::{leftovers, limits};
+use super::{job_claim, process_limits};
 
 /// Reports processes, and remembers the last answer: processes that follow one
 /// another in a cgroup mostly ask for the same.
@@ -35,8 +35,8 @@ impl Processes {
         let view = join.view_of_process(process);
         answer.visible = view.as_ref().map(|view| self.visible(detail, view, join));
         answer.held_denied = view.as_ref().map(|view| denied(&answer, view)).unwrap_or_default();
-        answer.claim = leftovers::of(process, join.owners.of(&process.cgroup));
-        answer.vgpu = limits::of(process, &answer, view.as_deref(), join).map(Box::new);
+        answer.claim = job_claim::of(process, join.owners.of(&process.cgroup));
+        answer.vgpu = process_limits::of(process, &answer, view.as_deref(), join).map(Box::new);
         answer
     }
 

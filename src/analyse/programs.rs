@@ -8,11 +8,11 @@ use crate::observation::{self, Observation};
 use crate::policy::{Decoder, TimeLimit};
 use crate::report::{Line, Payload, Place, Program};
 
-use super::check;
+use super::attachment;
 use super::error::AnalyseError;
 use super::policies::Policies;
 use super::rules::PolicyTable;
-use super::stack;
+use super::subject;
 use super::writer;
 
 /// The answer of `gpumap prog`: the given programs with disassembly and rules.
@@ -21,7 +21,7 @@ pub fn programs(observation: &Observation, ids: &[u32], limit: &TimeLimit) -> Re
     let policies = Policies::new(observation);
     let mut rules = PolicyTable::new(&observation.gpu_facts);
     for id in ids {
-        check::program(observation, *id)?;
+        subject::program(observation, *id)?;
     }
     let ids: BTreeSet<u32> = ids.iter().copied().collect();
     let mut programs = table(observation, &ids, &policies, &mut rules, &mut decoder);
@@ -84,7 +84,7 @@ pub(super) fn writer_of(program: &observation::Program) -> Option<Writer> {
 fn places(observation: &Observation, id: u32) -> Option<Vec<Place>> {
     let of = |cgroup: &observation::Cgroup| {
         let cgroup_path = cgroup.path.lossy().into_owned();
-        let own = stack::attached(cgroup).into_iter().filter(|(own, _)| *own == id);
+        let own = attachment::attached(cgroup).into_iter().filter(|(own, _)| *own == id);
         let link_unknown = cgroup.own.known().is_some_and(|own| own.links_unknown.is_some());
         let place = |flags| Place { cgroup: cgroup_path.clone(), flags, link_unknown };
         own.map(|(_, flags)| place(flags)).collect::<Vec<_>>()

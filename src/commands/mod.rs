@@ -20,6 +20,7 @@ mod job;
 mod leftovers;
 mod man;
 mod node;
+mod page;
 mod pid;
 mod prog;
 mod repair;

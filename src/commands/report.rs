@@ -1,17 +1,14 @@
-//! `gpumap report`: one HTML file that explains the node. `audit --html` writes the same
-//! page.
+//! `gpumap report`: one HTML file that explains the node.
 
 use std::io::Write;
-use std::path::Path;
 
+use super::audit;
 use super::invocation::{Failure, Invocation, envelope};
-use super::{audit, files};
-use crate::analyse::CallerAllocation;
+use super::page;
 use crate::cli::{AuditArgs, Exit, ReportArgs};
 use crate::model::ProblemCode;
-use crate::observation::{Observation, Problem, Scope, Text};
-use crate::report::{Page, PageFile, Payload};
-use crate::{analyse, render};
+use crate::render;
+use crate::report::Payload;
 
 /// Runs the command.
 pub(super) fn run(invocation: &mut Invocation<'_>, args: &ReportArgs) -> Result<Exit, Failure> {
@@ -33,7 +30,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &ReportArgs) -> Result<
         ..AuditArgs::default()
     };
     let examined = audit::examine(invocation, &asked)?;
-    let written = write(invocation, &examined, &args.output)?;
+    let written = page::write(invocation, &examined, &args.output)?;
     let mut about = envelope::blank();
     about.taken_at.clone_from(&examined.observation.taken_at);
     about.host = examined.observation.host.clone();
@@ -41,71 +38,4 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &ReportArgs) -> Result<
     let payload = Payload { page: Some(Box::new(written.file)), ..Payload::default() };
     let view = if is_stdout { |_: &mut dyn Write, _, _: &Payload| Ok(()) } else { render::page_file };
     invocation.answer_about(&about, payload, !written.complete, view)
-}
-
-/// A node with its findings.
-pub(super) struct Examined {
-    /// The facts.
-    pub(super) observation: Observation,
-    /// The allocation that the caller named.
-    pub(super) granted: CallerAllocation,
-    /// The cgroups that the findings concern; none stands for all.
-    pub(super) paths: Vec<Text>,
-    /// The answer of the audit.
-    pub(super) payload: Payload,
-}
-
-/// A page that was written.
-pub(super) struct Written {
-    /// What is to be said of it.
-    pub(super) file: PageFile,
-    /// What the page does not know.
-    pub(super) errors: Vec<Problem>,
-    /// Whether it knows everything.
-    pub(super) complete: bool,
-}
-
-/// Makes the page of an examined node and writes it.
-pub(super) fn write(
-    invocation: &mut Invocation<'_>,
-    examined: &Examined,
-    output: &Path,
-) -> Result<Written, Failure> {
-    let page = page(invocation, examined)?;
-    let mut html = Vec::new();
-    render::html_page(&mut html, &page)?;
-    if output.as_os_str() == "-" {
-        invocation.out.write_all(&html)?;
-    } else {
-        files::save_bytes(output, &html)?;
-    }
-    let file = PageFile {
-        file: output.to_string_lossy().into_owned(),
-        bytes: html.len(),
-        observation_sha256: page.evidence.sha256,
-        owners: page.rows.len(),
-        proofs: page.proofs.len(),
-        findings: page.document.payload.findings.map_or(0, |findings| findings.len()),
-        left_out: page.cuts,
-    };
-    Ok(Written { file, errors: page.document.errors, complete: page.document.complete })
-}
-
-fn page(invocation: &Invocation<'_>, examined: &Examined) -> Result<Page, Failure> {
-    let evidence = analyse::evidence(&examined.observation, &invocation.decoding)?;
-    let mut observation = examined.observation.clone();
-    if !examined.paths.is_empty() {
-        let scope = |path: &Text| Scope { path: path.clone(), recursive: true };
-        observation.scope = examined.paths.iter().map(scope).collect();
-    }
-    let inspection = analyse::Inspection::new(&observation, &examined.granted, &invocation.decoding)?;
-    let document = |node: Payload| {
-        let (findings, audit) = (examined.payload.findings.clone(), examined.payload.audit.clone());
-        envelope::document(invocation.command, &observation, Payload { findings, audit, ..node })
-    };
-    let mut page = analyse::page(inspection, document, invocation.global.verbose > 0)?;
-    invocation.settle(&mut page.document);
-    analyse::tell_problems(&mut page);
-    page.evidence = evidence;
-    Ok(page)
 }

@@ -13,7 +13,7 @@ use super::diff::Diff;
 use super::fleet::Fleet;
 use super::gpu::Gpu;
 use super::matrix::Matrix;
-use super::page::PageFile;
+use super::page_file::PageFile;
 use super::process::{Leftover, Process};
 use super::program::{Check, Program, Proof};
 use super::repair::{Repair, RepairJournal};

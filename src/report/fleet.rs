@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::audit::Counts;
-use super::page::PageCut;
+use super::page_file::PageCut;
 use crate::model::{CellState, FailOn, GrantComparison, GrantedSet, OwnerKind, Severity};
 
 /// One report over many nodes.

@@ -16,6 +16,7 @@ mod gpu;
 pub(crate) mod listed;
 mod matrix;
 mod page;
+mod page_file;
 mod process;
 mod program;
 mod repair;
@@ -46,9 +47,10 @@ pub use fleet::{
 pub use gpu::{Gpu, GpuNode, MigInstance};
 pub use matrix::{Matrix, MatrixActivity, MatrixCell, MatrixLimit, MatrixProcess, MatrixRow, RowKey};
 pub use page::{
-    Evidence, Page, PageCell, PageColumn, PageCut, PageFile, PageLevel, PageProblem, PageProcess,
-    PageProgram, PageProof, PageReason, PageReturn, PageRow, PageSet, PageStack, PageSummary, PageVerdict,
+    Evidence, Page, PageCell, PageColumn, PageLevel, PageProblem, PageProcess, PageProgram, PageProof,
+    PageReason, PageReturn, PageRow, PageSet, PageStack, PageSummary, PageVerdict,
 };
+pub use page_file::{PageCut, PageFile};
 pub use process::{Api, Asked, Claim, Cut, Leftover, Process, RawVariable, Visible};
 pub use program::{Check, Line, Place, Program, ProgramProof, Proof, Step};
 pub use repair::{Applied, Denier, Intention, Repair, RepairJournal, RepairStep, Replacement};

@@ -1,17 +1,16 @@
-//! One page about a node, the answer of `report`: what it has besides the answers of
-//! `node` and `audit`, and the file that it was written to.
+//! One page about a node: what it has besides the answers of `node` and `audit`.
 //!
 //! The page refers to those answers by place: a row to an owner, a stack to cgroups, a
 //! process to its cgroup. So every fact stands once.
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::audit::Counts;
 use super::document::Document;
 use super::matrix::MatrixCell;
+use super::page_file::PageCut;
 use super::program::ProgramProof;
 use crate::model::{AttachFlag, Verdict};
 use crate::observation::Problem;
@@ -241,35 +240,4 @@ pub enum PageSet {
     Asked,
     /// What it has open.
     Held,
-}
-
-/// Something that was left out.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct PageCut {
-    /// What: `owners`, `proofs`.
-    pub what: String,
-    /// How many of them.
-    pub count: usize,
-    /// Why, and how to see them.
-    pub instead: String,
-}
-
-/// The answer of `report`: the file that it wrote.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct PageFile {
-    /// Its name; `-` is standard output.
-    pub file: String,
-    /// Its size in bytes.
-    pub bytes: usize,
-    /// SHA-256 of the observation in it, hexadecimal.
-    pub observation_sha256: String,
-    /// How many owners its matrix has.
-    pub owners: usize,
-    /// How many ways through programs it has.
-    pub proofs: usize,
-    /// How many findings it has.
-    pub findings: usize,
-    /// What was left out for its size.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub left_out: Vec<PageCut>,
 }

@@ -10,7 +10,7 @@ use super::level_zero::Variables;
 use super::outcome::{Chosen, CountedDevice};
 use super::population::OpenableGpus;
 use super::population::in_both_worlds;
-use super::value::VariableState;
+use super::variable::VariableState;
 use super::{cuda, level_zero, rocm};
 
 /// CUDA's variable, which HIP reads too.

@@ -1,12 +1,14 @@
-//! CUDA: `CUDA_VISIBLE_DEVICES` inside the set that the cgroup allows, as a list of
-//! ordinals or of UUIDs (CUDA Programming Guide).
+//! CUDA: `CUDA_VISIBLE_DEVICES` inside the set that the cgroup allows, and the lists of UUIDs
+//! in it (CUDA Programming Guide).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
-use super::outcome::{Chosen, CountedDevice, Listing, Selection, Step, agreed, disputed, open_ended};
+use super::ordinal::repeated;
+use super::outcome::{Chosen, CountedDevice, Listing, agreed};
+use super::outcome::{Selection, Step, disputed, open_ended};
 use super::population::Population;
-use super::value::{List, VariableState, trimmed};
-use super::{mig, population, value};
+use super::variable::{List, VariableState, trimmed};
+use super::{mig, ordinal, population, uuid};
 use crate::model::{Certainty, CutCode};
 
 /// The devices of a process.
@@ -43,14 +45,14 @@ fn listed(population: &Population<'_>, order: VariableState<'_>, list: &List<'_>
         Some(first) if is_name(first) => {
             super::outcome::disputed(list, 0, "models differ on blanks around UUIDs and on their case")
         }
-        Some(_) => in_models(population, order, |base| by_ordinals(list, base)),
+        Some(_) => in_models(population, order, |base| ordinal::select(list, base)),
     }
 }
 
 /// Whether a value is a list of ordinals, by its first entry.
 pub(super) fn is_ordinal(value: &[u8]) -> bool {
     let first = value.split(|byte| *byte == b',').next().unwrap_or_default();
-    super::value::trimmed(first).first().is_some_and(u8::is_ascii_digit)
+    super::variable::trimmed(first).first().is_some_and(u8::is_ascii_digit)
 }
 
 /// The devices of a list of ordinals where an MPS server may have counted
@@ -67,7 +69,7 @@ pub(super) fn renumbered(found: Chosen, population: &Population<'_>) -> Chosen {
 
 /// Whether an entry is a UUID but for blanks and case.
 fn is_name(entry: &[u8]) -> bool {
-    let start = super::value::trimmed(entry).get(..4).unwrap_or_default();
+    let start = super::variable::trimmed(entry).get(..4).unwrap_or_default();
     start.eq_ignore_ascii_case(b"GPU-") || start.eq_ignore_ascii_case(b"MIG-")
 }
 
@@ -114,7 +116,7 @@ pub(super) fn by_uuids(list: &List<'_>, population: &Population<'_>) -> Chosen {
             Step::Disputed(why) => return disputed(list, position, &why),
             Step::Stop(code, why, confidence) => {
                 picked.stop(list.cut(position, code, why), confidence);
-                return behind_uuid(list, position, picked, seen);
+                return behind(list, position, picked, seen);
             }
         }
     }
@@ -127,7 +129,7 @@ fn step(population: &Population<'_>, entry: &[u8], several: bool) -> Step {
     let bare = trimmed(entry);
     let is_gpu = bare.get(..4).is_some_and(|start| start.eq_ignore_ascii_case(b"GPU-"));
     match entry {
-        _ if entry.starts_with(b"GPU-") && bare == entry => value::step(population, entry, several),
+        _ if entry.starts_with(b"GPU-") && bare == entry => uuid::step(population, entry, several),
         _ if is_gpu => Step::Disputed("models differ on blanks around UUIDs and on their case".to_owned()),
         _ if bare.is_empty() => stop(CutCode::EmptyEntry, "an empty entry ends the list"),
         [b'M', b'I', b'G', b'-', ..] | [b'0'..=b'9', ..] => {
@@ -143,12 +145,7 @@ fn step(population: &Population<'_>, entry: &[u8], several: bool) -> Step {
 /// A list that ended early, unless a repetition follows before the kind
 /// changes: PyTorch's model, which looks at the text first, then shows
 /// nothing, nvitop's what came before.
-fn behind_uuid<'a>(
-    list: &List<'a>,
-    position: usize,
-    picked: Selection,
-    mut seen: HashSet<&'a [u8]>,
-) -> Chosen {
+fn behind<'a>(list: &List<'a>, position: usize, picked: Selection, mut seen: HashSet<&'a [u8]>) -> Chosen {
     let same_kind = |entry: &&[u8]| entry.starts_with(b"GPU-");
     let tail = list.entries.get(position..).unwrap_or_default();
     let same = tail.iter().take_while(|entry| same_kind(entry)).count();
@@ -156,152 +153,7 @@ fn behind_uuid<'a>(
     let repeats = rest.any(|entry| !seen.insert(entry));
     let unseen = list.open && same == tail.len();
     match (picked.devices.is_empty(), repeats || unseen) {
-        (false, true) => {
-            disputed(list, position, "models differ on a repetition behind_uuid an invalid entry")
-        }
+        (false, true) => disputed(list, position, "models differ on a repetition behind an invalid entry"),
         _ => picked.by_name(),
-    }
-}
-
-/// What both models make of one entry, before any device is looked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Ordinal<'a> {
-    /// A number, its digits, and how sure that reading is.
-    Number(u64, &'a [u8], Certainty),
-    /// No ordinal: code, why, how sure.
-    Invalid(CutCode, &'static str, Certainty),
-    /// The models differ.
-    Disputed(&'static str),
-}
-
-/// Reads one entry.
-pub(super) fn read(raw: &[u8]) -> Ordinal<'_> {
-    let entry = trimmed(raw);
-    let digits = entry.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let (number, rest) = entry.split_at(digits);
-    match (number, rest) {
-        ([], []) => {
-            Ordinal::Invalid(CutCode::EmptyEntry, "an empty entry ends the list", Certainty::Modelled)
-        }
-        ([], [b'-', rest @ ..]) => negative(rest),
-        ([], [b'+', ..]) => Ordinal::Disputed("models of the driver differ on a plus sign"),
-        ([], [byte, ..]) if !byte.is_ascii_graphic() => Ordinal::Disputed("models differ on such characters"),
-        ([], _) => word(entry),
-        (_, [byte, ..]) if !byte.is_ascii() => {
-            Ordinal::Disputed("models differ on digits that are not ASCII")
-        }
-        _ => {
-            let plain = raw == number && (number.len() == 1 || number[0] != b'0');
-            let confidence = if plain { Certainty::Documented } else { Certainty::Modelled };
-            Ordinal::Number(value(number), number, confidence)
-        }
-    }
-}
-
-/// An entry with a minus sign, from behind_ordinal it.
-fn negative(rest: &[u8]) -> Ordinal<'_> {
-    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let (number, junk) = rest.split_at(digits);
-    match (number, value(number), junk) {
-        ([], ..) => Ordinal::Disputed("models of the driver differ on a minus sign"),
-        (.., [byte, ..]) if !byte.is_ascii() => {
-            Ordinal::Disputed("models differ on digits that are not ASCII")
-        }
-        (_, 0, _) => Ordinal::Disputed("models of the driver differ on minus zero"),
-        (_, _, []) => {
-            Ordinal::Invalid(CutCode::Invalid, "a negative number ends the list", Certainty::Documented)
-        }
-        _ => Ordinal::Invalid(CutCode::Invalid, "a negative number ends the list", Certainty::Modelled),
-    }
-}
-
-/// An entry that starts like neither a number nor a sign.
-fn word(entry: &[u8]) -> Ordinal<'_> {
-    match entry.starts_with(b"GPU-") || entry.starts_with(b"MIG-") {
-        true => Ordinal::Invalid(CutCode::MixedKinds, "the list began with an ordinal", Certainty::Modelled),
-        false => {
-            Ordinal::Invalid(CutCode::Invalid, "no ordinal, no word has a meaning here", Certainty::Modelled)
-        }
-    }
-}
-
-/// The value of digits; too large is too large.
-fn value(digits: &[u8]) -> u64 {
-    let digit = |value: u64, byte: &u8| value.saturating_mul(10).saturating_add(u64::from(byte - b'0'));
-    digits.iter().fold(0, digit)
-}
-
-/// Picks ordinals from a listing.
-///
-/// Both models empty a list that repeats an ordinal. nvitop compares text and
-/// PyTorch numbers, and PyTorch does so before it looks whether the ordinals
-/// exist: where that makes a difference the answer is unknown.
-pub(super) fn by_ordinals(list: &List<'_>, base: &Listing) -> Chosen {
-    let mut picked = Selection::new();
-    let mut seen: HashMap<u64, &[u8]> = HashMap::new();
-    for (position, entry) in list.entries.iter().enumerate() {
-        let (value, digits, confidence) = match read(entry) {
-            Ordinal::Number(value, digits, confidence) => (value, digits, confidence),
-            Ordinal::Disputed(why) => return disputed(list, position, why),
-            Ordinal::Invalid(code, why, confidence) => {
-                picked.stop(list.cut(position, code, why), confidence);
-                return picked.by_ordinal(base);
-            }
-        };
-        match seen.insert(value, digits) {
-            Some(before) if before == digits => return repeated(list, position),
-            Some(_) => {
-                return disputed(list, position, "models differ on an ordinal repeated in another form");
-            }
-            None => {}
-        }
-        let device = usize::try_from(value).ok().and_then(|place| base.devices.get(place));
-        let Some(device) = device else {
-            let why = out_of_range(digits, base.devices.len());
-            picked.stop(list.cut(position, CutCode::OutOfRange, why), confidence);
-            return behind_ordinal(list, position, picked, &seen, base);
-        };
-        picked.take(*device, confidence);
-    }
-    if list.open { open_ended() } else { picked.by_ordinal(base) }
-}
-
-/// A list with an ordinal that does not exist, unless what follows repeats
-/// one: PyTorch's model then shows nothing, nvitop's what came before.
-fn behind_ordinal(
-    list: &List<'_>,
-    position: usize,
-    picked: Selection,
-    seen: &HashMap<u64, &[u8]>,
-    base: &Listing,
-) -> Chosen {
-    let mut values: HashSet<u64> = seen.keys().copied().collect();
-    let why = "models differ on a repetition behind_ordinal an ordinal that is out of range";
-    for (at, entry) in list.entries.iter().enumerate().skip(position + 1) {
-        if picked.devices.is_empty() {
-            break;
-        }
-        match read(entry) {
-            Ordinal::Number(value, ..) if values.insert(value) => {}
-            Ordinal::Invalid(..) => return picked.by_ordinal(base),
-            Ordinal::Number(..) | Ordinal::Disputed(_) => return disputed(list, at, why),
-        }
-    }
-    if list.open && !picked.devices.is_empty() { open_ended() } else { picked.by_ordinal(base) }
-}
-
-/// A repeated entry leaves nothing.
-pub(super) fn repeated(list: &List<'_>, position: usize) -> Chosen {
-    let why = "a repeated entry leaves no device at all";
-    Chosen::none(Certainty::Modelled).with_cut(Some(list.cut(position, CutCode::Duplicate, why)))
-}
-
-/// Why an ordinal does not exist.
-pub(super) fn out_of_range(digits: &[u8], devices: usize) -> String {
-    let digits = super::value::shown(digits);
-    match devices {
-        0 => format!("ordinal {digits}: no GPU is allowed here"),
-        1 => format!("ordinal {digits}: only 1 GPU is allowed here"),
-        _ => format!("ordinal {digits}: only {devices} GPUs are allowed here"),
     }
 }

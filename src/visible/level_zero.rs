@@ -8,8 +8,8 @@ use super::outcome::{Chosen, CountedDevice, Listing};
 use super::outcome::{Selection, disputed, open_ended};
 use super::population;
 use super::population::Population;
-use super::value::List;
-use super::value::VariableState;
+use super::variable::List;
+use super::variable::VariableState;
 use crate::model::Certainty;
 
 /// The three variables.

@@ -5,8 +5,8 @@
 use super::outcome::{Chosen, CountedDevice, Order};
 use super::outcome::{Selection, Step, disputed, open_ended};
 use super::population::Population;
-use super::value::List;
-use super::{cuda, value};
+use super::variable::List;
+use super::{ordinal, uuid};
 use crate::model::{Certainty, CutCode};
 
 /// Whether MIG is on.
@@ -80,7 +80,7 @@ pub(super) fn select(list: &List<'_>, population: &Population<'_>) -> Chosen {
         Step::Take(device, confidence) => picked.take(device, confidence),
     }
     if rest.first() == Some(first) {
-        return cuda::repeated(list, 1);
+        return ordinal::repeated(list, 1);
     }
     if list.open || has_repetition(&list.entries) {
         return disputed(list, 0, "a repetition further on may empty the list");
@@ -117,7 +117,7 @@ fn step(population: &Population<'_>, entry: &[u8]) -> Step {
 
 /// The instance with these numbers on the GPU with this UUID.
 fn instance(population: &Population<'_>, gpu: &[u8], gi: &[u8], ci: &[u8]) -> Step {
-    let (device, confidence) = match value::step(population, gpu, false) {
+    let (device, confidence) = match uuid::step(population, gpu, false) {
         Step::Take(device, confidence) => (device, confidence),
         other => return other,
     };

@@ -11,10 +11,12 @@ mod answer;
 mod cuda;
 mod level_zero;
 mod mig;
+mod ordinal;
 mod outcome;
 mod population;
 mod rocm;
-mod value;
+mod uuid;
+mod variable;
 
 use crate::observation::{Answer, Environment};
 use crate::report::{Asked, Gpu};

@@ -1,7 +1,7 @@
 //! The selection of devices that a list makes: how certain they are, and where and why
 //! the list ends early.
 
-use super::value::List;
+use super::variable::List;
 use crate::model::{Certainty, CutCode};
 use crate::report::Cut;
 
@@ -181,7 +181,7 @@ impl Selection {
 
 /// An unsettled list, with the entry that is to blame.
 pub(super) fn disputed(list: &List<'_>, position: usize, why: &str) -> Chosen {
-    let entry = list.entries.get(position).map(|entry| super::value::shown(entry)).unwrap_or_default();
+    let entry = list.entries.get(position).map(|entry| super::variable::shown(entry)).unwrap_or_default();
     Chosen::unknown(format!("entry {position} ({entry:?}): {why}"))
 }
 

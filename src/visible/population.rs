@@ -2,7 +2,7 @@
 //! order in which the process counts them before any variable.
 
 use super::outcome::{Chosen, CountedDevice, Order, agreed};
-use super::value::VariableState;
+use super::variable::VariableState;
 use crate::model::{Certainty, SharedRole, Vendor, Verdict};
 use crate::report::Gpu;
 

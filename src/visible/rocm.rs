@@ -7,8 +7,8 @@ use super::outcome::{Chosen, CountedDevice, Listing, Order};
 use super::outcome::{Selection, Step, disputed, open_ended};
 use super::population;
 use super::population::Population;
-use super::value::VariableState;
-use super::value::{List, trimmed};
+use super::variable::VariableState;
+use super::variable::{List, trimmed};
 use crate::model::{Certainty, CutCode};
 
 /// Certainty of what the runtimes' source says.
@@ -103,7 +103,7 @@ fn numbered(base: &Listing, token: &[u8]) -> Step {
             Ok(place) => match base.devices.get(place) {
                 Some(device) => Step::Take(*device, SURE),
                 None => {
-                    let why = super::cuda::out_of_range(token, base.devices.len());
+                    let why = super::ordinal::out_of_range(token, base.devices.len());
                     Step::Stop(CutCode::OutOfRange, why, SURE)
                 }
             },
@@ -196,10 +196,10 @@ fn counted(population: &Population<'_>, rocr: &Chosen, list: &List<'_>) -> Chose
 fn outside(population: &Population<'_>, base: &Listing, entry: &[u8]) -> String {
     let left = base.devices.len();
     if left == population::rocm(population).0.len() {
-        return super::cuda::out_of_range(entry, left);
+        return super::ordinal::out_of_range(entry, left);
     }
     let (gpus, them) = if left == 1 { ("1 GPU", "it") } else { (&*format!("{left} GPUs"), "them") };
-    let entry = super::value::shown(entry);
+    let entry = super::variable::shown(entry);
     format!("ordinal {entry}: ROCR_VISIBLE_DEVICES leaves {gpus}, and this list counts within {them}")
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::analyse::owners;
+use crate::analyse::levels;
 use crate::model::{Owner, Severity};
 use crate::report::{Cgroup, Finding, MatrixLimit, MatrixProcess, OwnerSets, Payload, Process, VgpuDevice};
 
@@ -25,10 +25,10 @@ impl<'a> Members<'a> {
     pub(super) fn of(payload: &'a Payload) -> Self {
         let mut members = Self::default();
         for cgroup in payload.cgroups.iter().flatten() {
-            if cgroup.processes.is_empty() || owners::is_service(cgroup.owner.as_ref()) {
+            if cgroup.processes.is_empty() || levels::is_service(cgroup.owner.as_ref()) {
                 continue;
             }
-            let levels = owners::of(cgroup.owner.as_ref(), &cgroup.path);
+            let levels = levels::of(cgroup.owner.as_ref(), &cgroup.path);
             for owner in &levels {
                 members.all.entry(owner.clone()).or_default().extend(&cgroup.processes);
             }
@@ -104,7 +104,7 @@ impl<'a> Severities<'a> {
 
 /// An owner with those around it.
 fn around(owner: &Owner) -> Vec<Owner> {
-    crate::analyse::owners::of(Some(owner), "")
+    crate::analyse::levels::of(Some(owner), "")
 }
 
 /// The worst severity of some findings: of those about a GPU or an instance, or of all.

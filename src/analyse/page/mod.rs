@@ -5,10 +5,13 @@
 //! same programs decide, `proofs` keeps each way through a program once, `processes`
 //! says whose each process is, `evidence` packs the observation. Whatever a node's users
 //! can make large has a limit here, and the page names what was left out.
+
+mod columns;
 mod evidence;
 mod limits;
-mod matrix;
+mod places;
 mod processes;
+mod rows;
 mod stacks;
 mod summary;
 
@@ -16,9 +19,9 @@ use crate::report::{Document, Page, Payload};
 
 use super::error::AnalyseError;
 use super::inspection::Inspection;
+use columns::Column;
 use limits::Limits;
-use matrix::Column;
-use matrix::Places;
+use places::Places;
 use stacks::Proofs;
 
 pub use evidence::evidence;
@@ -46,9 +49,9 @@ pub fn page(
     let owners = document.payload.owners.take().unwrap_or_default();
     let cgroups = document.payload.cgroups.take().unwrap_or_default();
     let gpus = document.payload.gpus.take().unwrap_or_default();
-    let columns: Vec<Column> = matrix::columns_of(&gpus);
+    let columns: Vec<Column> = columns::of(&gpus);
     let mut limits = Limits::default();
-    let shown = matrix::shown(&owners, gpus.len(), columns.len(), all, &mut limits);
+    let shown = rows::shown(&owners, gpus.len(), columns.len(), all, &mut limits);
     let places = Places::new(&owners, &cgroups, observation);
     let mut proofs = Proofs::default();
     let order = places.cgroups_of(&shown);
@@ -59,7 +62,7 @@ pub fn page(
         &mut limits,
     );
     let stacks = stacks?.with_owners(&places, &shown);
-    let rows = matrix::rows_of(&shown, &owners, &cgroups, &columns, &places, &stacks);
+    let rows = rows::of(&shown, &owners, &cgroups, &columns, &places, &stacks);
     let processes = processes::of(&owners, &cgroups, &columns, &places, all, &mut limits);
     limits.findings(document.payload.findings.as_mut());
     let proofs = proofs.finish(&mut limits);

@@ -4,10 +4,10 @@
 use crate::model::Verdict;
 use crate::report::{Cgroup, OwnerSets, PageProcess, Process};
 
-use super::super::owners as levels;
+use super::super::levels;
+use super::columns::{self, Column};
 use super::limits::Limits;
-use super::matrix::Places;
-use super::matrix::{self, Column};
+use super::places::Places;
 
 /// The processes in walk order.
 pub(super) fn of(
@@ -53,7 +53,7 @@ fn process_of(
     around: &[usize],
 ) -> PageProcess {
     let keys = |wanted: Verdict| {
-        let of = columns.iter().filter(|column| matrix::verdict(cgroup, column).0 == wanted);
+        let of = columns.iter().filter(|column| columns::verdict(cgroup, column).0 == wanted);
         of.map(|column| column.shown.key.clone()).collect()
     };
     PageProcess {

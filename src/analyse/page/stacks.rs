@@ -6,13 +6,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::super::attachment::attached;
 use super::super::error::AnalyseError;
 use super::super::explain;
 use super::super::joined_node::{JoinedNode, in_scope};
-use super::super::stack::attached;
+use super::columns;
+use super::columns::Column;
 use super::limits::Limits;
-use super::matrix;
-use super::matrix::{Column, Places};
+use super::places::Places;
 use crate::model::Verdict;
 use crate::observation;
 use crate::report::{
@@ -140,7 +141,7 @@ fn stack<'a>(
     for column in columns {
         let mut v1 = None;
         let mut returns: Vec<PageReturn> = Vec::new();
-        let (verdict, why) = matrix::verdict(cgroup, column);
+        let (verdict, why) = columns::verdict(cgroup, column);
         for (question, text) in column.questions.iter().zip(&column.shown.questions) {
             let (device, request) = *question;
             let proof = join.ways_of(seen, device, request);

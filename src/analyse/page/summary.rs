@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::columns::Column;
 use super::limits::Limits;
-use super::matrix::Column;
 use crate::model::{Membership, Severity};
 use crate::observation::Problem;
 use crate::report::{

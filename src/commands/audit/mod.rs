@@ -10,7 +10,7 @@ use crate::audit::{self, AuditScope, Config};
 use crate::cli::{AuditArgs, Exit};
 use crate::commands::files::{self, activity_state, saved};
 use crate::commands::invocation::{Failure, Invocation, cgroup_paths, envelope};
-use crate::commands::report::{self, Examined};
+use crate::commands::page::{self, Examined};
 use crate::commands::subject::{allocation, job_name};
 use crate::model::ProblemCode;
 use crate::observation::{Observation, Text};
@@ -43,7 +43,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &AuditArgs) -> Result<E
         keep_finding(invocation, saved, payload)?;
     }
     if let Some(path) = &args.html {
-        let written = report::write(invocation, &examined, path).map(|_file| ());
+        let written = page::write(invocation, &examined, path).map(|_file| ());
         keep_finding(invocation, written, payload)?;
     }
     let exit = answer(invocation, args, observation, payload.clone())?;
