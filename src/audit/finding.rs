@@ -5,12 +5,18 @@ use std::cmp::{Ordering, Reverse};
 use sha2::{Digest as _, Sha256};
 
 use super::config::Config;
+use super::facts::{Facts, Place};
 use super::kind::Kind;
-use crate::model::Confidence;
+use super::tenants::number;
+use crate::model::{Confidence, Request};
 use crate::report::{Cgroup, Finding, FindingDevice, FindingProcess, Gpu, Process};
 
 /// The most processes that a finding lists.
 pub(super) const LISTED: usize = 50;
+
+/// The most processes that a finding about a whole cgroup lists; more are counted in its
+/// evidence.
+const OF_CGROUP: usize = 32;
 
 /// A finding of a kind, about nothing yet.
 pub(super) fn new(kind: &Kind, summary: String) -> Finding {
@@ -30,6 +36,35 @@ pub(super) fn at(kind: &Kind, cgroup: &Cgroup, summary: String) -> Finding {
         cgroup_hex: cgroup.path_hex.clone(),
         owner: cgroup.owner.clone(),
         ..new(kind, summary)
+    }
+}
+
+/// A finding about a cgroup and its processes.
+pub(super) fn about(kind: &Kind, place: Place<'_>, summary: String) -> Finding {
+    let processes = &place.cgroup.processes;
+    let mut found = at(kind, place.cgroup, summary);
+    found.processes = processes.iter().take(OF_CGROUP).map(process).collect();
+    if processes.len() > OF_CGROUP {
+        let count = processes.len();
+        found.evidence.push(format!("{count} processes are there, of which {OF_CGROUP} are listed"));
+    }
+    found
+}
+
+/// A finding about GPUs in a cgroup, with its processes and what decided on the first GPU.
+pub(super) fn about_gpus(
+    facts: &Facts<'_>,
+    kind: &Kind,
+    place: Place<'_>,
+    gpus: &[&Gpu],
+    summary: String,
+) -> Finding {
+    let first = gpus.first().and_then(|first| number(first));
+    let decisions = |first| facts.decisions(place, first, Request::ReadWrite);
+    Finding {
+        devices: gpus.iter().map(|one| gpu(one)).collect(),
+        programs: first.map(decisions).unwrap_or_default(),
+        ..about(kind, place, summary)
     }
 }
 
@@ -67,6 +102,11 @@ pub(super) fn process(process: &Process) -> FindingProcess {
         state: process.state.clone(),
         comm: process.comm.clone(),
     }
+}
+
+/// The first of some processes, as many as a finding lists.
+pub(super) fn processes<'p>(processes: impl IntoIterator<Item = &'p Process>) -> Vec<FindingProcess> {
+    processes.into_iter().take(LISTED).map(process).collect()
 }
 
 /// Computes a finding's fingerprint, and sets the severity that the configuration

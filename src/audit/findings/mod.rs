@@ -7,7 +7,6 @@
 //! [`Kind`]: super::kind::Kind
 
 mod activity;
-mod cannot_start;
 mod driver_not_loaded;
 mod dropped_denials;
 mod dynamic_policy;
@@ -17,14 +16,11 @@ mod grants;
 mod holders;
 mod mig_capability;
 mod repair_orphan;
-mod retval_undone;
-mod shared_channel;
 mod side_devices;
 mod stale_numbers;
 mod unconstrained;
 mod units;
-mod unknown_verdict;
-mod verify_mismatch;
+mod verdicts;
 mod vgpu;
 
 #[cfg(test)]
@@ -33,28 +29,24 @@ mod tests;
 use super::kind::Family;
 
 pub(super) use driver_not_loaded::{gpus_without_driver, is_only_about};
-pub(super) use verify_mismatch::mismatches;
+pub(super) use verdicts::mismatches;
 
 /// The families in the order of the manual.
 pub(super) const FAMILIES: &[Family] = &[
     unconstrained::FAMILY,
     forged_job_name::FAMILY,
     dropped_denials::FAMILY,
-    retval_undone::FAMILY,
     grants::FAMILY,
     holders::FAMILY,
     environment::FAMILY,
     side_devices::FAMILY,
-    shared_channel::FAMILY,
     mig_capability::FAMILY,
-    cannot_start::FAMILY,
     stale_numbers::FAMILY,
     units::FAMILY,
     repair_orphan::FAMILY,
     dynamic_policy::FAMILY,
     driver_not_loaded::FAMILY,
-    unknown_verdict::FAMILY,
-    verify_mismatch::FAMILY,
+    verdicts::FAMILY,
     activity::FAMILY,
     vgpu::FAMILY,
 ];

@@ -1,19 +1,21 @@
-//! Finds mistakes in the environment of one process.
+//! Finds mistakes in the environment of one process: lists that end early, values that
+//! changed, and, where no rules confine a job, values that select GPUs of others.
 
 use std::collections::BTreeSet;
 
-use super::evidence::{asks, confidence, named, places};
-use super::pages::{self, EnvironmentKind};
+use super::kinds::EnvironmentKind;
+use super::{asks, confidence, kinds, named};
 use crate::audit::facts::Facts;
-use crate::model::{Certainty, Confidence, CutCode};
-use crate::report::{Api, Asked, Cut, Visible};
+use crate::audit::tenants::Tenant;
+use crate::model::{AllocationSource, Certainty, Confidence, CutCode, SharedRole, ValueState};
+use crate::report::{Api, Asked, Cut, GpuSet, Process, Visible};
 
 /// One problem of one process.
 #[derive(Debug)]
 pub(super) struct Problem {
     pub(super) about: EnvironmentKind,
     pub(super) clause: String,
-    pub(super) gpus: BTreeSet<usize>,
+    pub(super) gpus: BTreeSet<String>,
     pub(super) confidence: Confidence,
     pub(super) by_rule: bool,
 }
@@ -35,20 +37,20 @@ pub(super) fn cuts(facts: &Facts<'_>, now: &Asked) -> Vec<Problem> {
 
 fn about_cut(code: &CutCode) -> Option<EnvironmentKind> {
     Some(match code {
-        CutCode::OutOfRange => pages::OUT_OF_RANGE,
-        CutCode::NotAllowed | CutCode::NoSuchGpu => pages::FOREIGN_UUID,
-        CutCode::Duplicate => pages::DUPLICATE,
-        CutCode::MixedKinds => pages::MIXED_KINDS,
+        CutCode::OutOfRange => kinds::OUT_OF_RANGE,
+        CutCode::NotAllowed | CutCode::NoSuchGpu => kinds::FOREIGN_UUID,
+        CutCode::Duplicate => kinds::DUPLICATE,
+        CutCode::MixedKinds => kinds::MIXED_KINDS,
         _ => return None,
     })
 }
 
 fn problem(facts: &Facts<'_>, api: &Api, cut: &Cut, about: EnvironmentKind) -> Problem {
-    let named_gpus = facts.inspection.gpus().iter().enumerate().filter(|(_, gpu)| {
+    let named_gpus = facts.gpus().iter().filter(|gpu| {
         let uuid = gpu.uuid.as_deref().unwrap_or_default();
         cut.code == CutCode::NotAllowed && cut.entry.len() > 4 && uuid.starts_with(&cut.entry)
     });
-    let gpus = named_gpus.map(|(place, _)| place).collect();
+    let gpus = named_gpus.map(|gpu| gpu.key.clone()).collect();
     let result = match &api.gpus {
         Some(keys) => format!("what is left is {}", named(facts, keys)),
         None => "what is left is not known".to_owned(),
@@ -81,14 +83,84 @@ pub(super) fn changed(facts: &Facts<'_>, visible: &Visible) -> Option<Problem> {
         let result = asked.gpus.as_ref().map_or("not known which".to_owned(), |keys| named(facts, keys));
         format!("{} ({result})", asks(&variable, asked.raw.as_deref()))
     };
-    let keys: Vec<String> =
-        [before, now].iter().flat_map(|asked| asked.gpus.iter().flatten()).cloned().collect();
+    let keys = [before, now].into_iter().flat_map(|asked| asked.gpus.iter().flatten());
     let sure = if before.confidence == now.confidence { confidence(now) } else { Confidence::Likely };
     Some(Problem {
-        about: pages::CHANGED,
+        about: kinds::CHANGED,
         clause: format!("at execve {}; now {}", of(before), of(now)),
-        gpus: places(facts, &keys),
+        gpus: keys.cloned().collect(),
         confidence: sure,
         by_rule: false,
     })
+}
+
+/// Finds a process of a job whose rules let it open more than it was allocated, and
+/// that asks for GPUs of others.
+pub(super) fn others_gpus(
+    facts: &Facts<'_>,
+    tenant: &Tenant<'_>,
+    now: &Asked,
+    process: &Process,
+) -> Option<Problem> {
+    // Rules in force confine it to what they allow; what they allow too much
+    // is another finding.
+    if tenant.is_constrained() {
+        return None;
+    }
+    let set = &tenant.sets.allocated;
+    let allocated = set.gpus.as_ref().filter(|gpus| !gpus.is_empty())?;
+    let asked = now.gpus.as_ref()?;
+    let foreign: BTreeSet<String> = asked
+        .iter()
+        .filter(|key| !allocated.contains(key) && !set.unknown.contains(key))
+        .filter(|key| !facts.config.sharing.has_gpu(key))
+        .cloned()
+        .collect();
+    if foreign.is_empty() || facts.config.sharing.whole_node {
+        return None;
+    }
+    let about = match now.state {
+        ValueState::Unset if computes(process) => kinds::UNSET_BUT_GPU,
+        ValueState::Value if is_slurms(facts, now, allocated) => kinds::INDEX_SPACE,
+        _ => return None,
+    };
+    let variable = now.apis.first().map_or("CUDA_VISIBLE_DEVICES", |api| api.variable.as_str());
+    let source = set.source_name();
+    let sure =
+        if set.source == Some(AllocationSource::Claimed) { Confidence::Claimed } else { confidence(now) };
+    Some(Problem {
+        about,
+        clause: format!(
+            "{}: it gets {}; it was allocated {} ({source})",
+            asks(variable, now.raw.as_deref()),
+            named(facts, asked),
+            named(facts, allocated)
+        ),
+        gpus: foreign,
+        confidence: if confidence_of(set) { sure } else { Confidence::Likely },
+        by_rule: false,
+    })
+}
+
+/// Every process of a job inherits its environment, shells too: only one that
+/// uses GPUs is a others_gpus.
+fn computes(process: &Process) -> bool {
+    process.held.as_ref().is_some_and(|held| !held.is_empty())
+        || process.held_shared.iter().any(SharedRole::hints_at_computing)
+}
+
+/// Whether the value is a list of Slurm's numbers of what it allocated. Then nobody
+/// chose those GPUs: CUDA counts them in another order.
+fn is_slurms(facts: &Facts<'_>, now: &Asked, allocated: &[String]) -> bool {
+    let gpus = facts.gpus();
+    let own: Vec<u32> =
+        gpus.iter().filter(|gpu| allocated.contains(&gpu.key)).filter_map(|gpu| gpu.slurm_index).collect();
+    let numbers: Option<Vec<u32>> =
+        now.raw.as_deref().and_then(|raw| raw.split(',').map(|number| number.trim().parse().ok()).collect());
+    numbers.is_some_and(|numbers| !numbers.is_empty() && numbers.iter().all(|number| own.contains(number)))
+}
+
+/// Whether the allocation is known from its source alone, without doubts.
+fn confidence_of(set: &GpuSet) -> bool {
+    set.source == Some(AllocationSource::Claimed) || set.why.is_empty()
 }

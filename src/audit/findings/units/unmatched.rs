@@ -1,33 +1,50 @@
 //! Finds units whose `DeviceAllow=` names a GPU driver or node that this node does not have.
 
-use super::pages::UNMATCHED;
-use crate::audit::access::verdict;
-use crate::audit::facts::Facts;
+use crate::audit::facts::{Facts, Place};
 use crate::audit::finding;
-use crate::model::{Vendor, Verdict};
+use crate::audit::kind::Kind;
+use crate::model::{Severity, Vendor, Verdict};
 use crate::observation::Unit;
 use crate::report::Finding;
 use crate::unit::names_of_nothing;
+
+pub(super) const UNMATCHED: Kind = Kind {
+    id: "device-allow-unmatched",
+    severity: Severity::Warning,
+    title: "DeviceAllow= of a unit names no device of this node",
+    page: "\
+DeviceAllow= in the files of a systemd unit names a GPU driver (char-NAME) or a node that does not exist on \
+this node. systemd makes no rule of such a line, says nothing, and the unit can open no GPU of that vendor.
+
+Causes: the driver has another name in /proc/devices (NVIDIA's is `nvidia-frontend` up to release 525 or so \
+and `nvidia` later); the module was not loaded when the unit was started; a typing error.
+
+Excuses: the unit may open a GPU of the vendor by another line, since many files name the drivers of \
+several releases; a unit without processes; names that gpumap cannot look up.
+
+What to do: write the name that stands in /proc/devices, or both, run `systemctl daemon-reload`, and start \
+the unit again.",
+};
 
 /// Parts of the names of drivers and nodes, and whose they are.
 const NAMES: [(&str, Vendor); 3] =
     [("nvidia", Vendor::Nvidia), ("kfd", Vendor::Amd), ("amdgpu", Vendor::Amd)];
 
 pub(super) fn find(facts: &Facts<'_>) -> Vec<Finding> {
-    let units = facts.inspection.observation().units.iter();
+    let units = facts.observation().units.iter();
     units.filter_map(|unit| at(facts, unit)).collect()
 }
 
 fn at(facts: &Facts<'_>, unit: &Unit) -> Option<Finding> {
-    let names = names_of_nothing(unit, &facts.inspection.observation().gpu_facts);
+    let names = names_of_nothing(unit, &facts.observation().gpu_facts);
     let of_gpus = names.iter().filter_map(|name| Some((name, vendor(name)?)));
-    let place = facts.inspection.paths().iter().position(|path| *path == unit.cgroup)?;
+    let place = facts.places.iter().find(|place| *place.path == unit.cgroup)?;
     let in_vain: Vec<(&String, &str)> = of_gpus
-        .filter(|(_, (_, vendor))| has_none(facts, place, vendor))
+        .filter(|(_, (_, vendor))| has_none(facts, *place, vendor))
         .map(|(name, (part, _))| (name, part))
         .collect();
     let (first, part) = *in_vain.first()?;
-    let cgroup = facts.cgroups().get(place)?;
+    let cgroup = place.cgroup;
     let said: Vec<String> = in_vain.iter().map(|(name, _)| format!("DeviceAllow={name}")).collect();
     let verb = if said.len() == 1 { "matches" } else { "match" };
     let summary = format!(
@@ -48,11 +65,12 @@ fn at(facts: &Facts<'_>, unit: &Unit) -> Option<Finding> {
         "a node that exists".to_owned()
     };
     Some(Finding {
-        processes: cgroup.processes.iter().take(finding::LISTED).map(finding::process).collect(),
+        processes: finding::processes(&cgroup.processes),
         evidence,
         excuses: vec!["no other line gives the unit a GPU of this vendor".to_owned()],
         advice: format!(
-            "name {instead} in the unit's file or a drop-in, run systemctl daemon-reload, and start the unit again"
+            "name {instead} in the unit's file or a drop-in, run systemctl daemon-reload, and start the unit \
+             again"
         ),
         ..finding::at(&UNMATCHED, cgroup, summary)
     })
@@ -63,15 +81,14 @@ fn vendor(name: &str) -> Option<(&'static str, Vendor)> {
 }
 
 /// Whether there are GPUs of the vendor, and the unit is denied all of them.
-fn has_none(facts: &Facts<'_>, place: usize, vendor: &Vendor) -> bool {
-    let gpus = facts.inspection.gpus().iter().enumerate().filter(|(_, gpu)| gpu.vendor == *vendor);
-    let verdicts: Vec<Verdict> = gpus.map(|(at, _)| verdict(facts, place, at)).collect();
-    !verdicts.is_empty() && verdicts.iter().all(|one| *one == Verdict::Deny)
+fn has_none(facts: &Facts<'_>, place: Place<'_>, vendor: &Vendor) -> bool {
+    let mut gpus = facts.gpus().iter().filter(|gpu| gpu.vendor == *vendor).peekable();
+    gpus.peek().is_some() && gpus.all(|gpu| place.verdict(gpu) == Verdict::Deny)
 }
 
 /// The names of registered drivers of character devices with this part.
 fn drivers(facts: &Facts<'_>, part: &str) -> Vec<String> {
-    let files = &facts.inspection.observation().gpu_facts.files;
+    let files = &facts.observation().gpu_facts.files;
     let text = files.get("/proc/devices").map(ToString::to_string).unwrap_or_default();
     let names = text
         .lines()
