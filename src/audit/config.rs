@@ -1,16 +1,13 @@
-//! The site's configuration, `/etc/gpumap.toml`: what it may say, and how it is read and
-//! checked. A mistake in it is an error that names the line; it never counts as an empty
-//! configuration.
+//! The site's configuration, `/etc/gpumap.toml`.
 
 use std::collections::BTreeMap;
-use std::str::FromStr;
 
-use super::kind::{close, kind};
-use crate::model::Severity;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Deserializer, de};
+
+use crate::model::Severity;
 
 /// The configuration of an audit. Unknown keys are errors.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -120,66 +117,6 @@ fn date<'de, D: Deserializer<'de>>(source: D) -> Result<Date, D::Error> {
     date.ok_or_else(|| de::Error::custom(format!("'{text}' is not a date such as 2027-01-31")))
 }
 
-/// A mistake in a configuration.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}{why}", line.map(|line| format!("line {line}: ")).unwrap_or_default())]
-pub struct ConfigError {
-    /// The line, from 1.
-    pub line: Option<usize>,
-    /// The mistake.
-    pub why: String,
-}
-
-impl FromStr for Config {
-    type Err = ConfigError;
-
-    fn from_str(text: &str) -> Result<Self, ConfigError> {
-        let config: Self = toml::from_str(text).map_err(|error| ConfigError {
-            line: error.span().map(|span| line_at(text, span.start)),
-            why: one_line(error.message()),
-        })?;
-        config.check(text)?;
-        Ok(config)
-    }
-}
-
-impl Config {
-    /// Ids must exist: a typing error would leave a finding in force that
-    /// somebody thinks is dealt with.
-    fn check(&self, text: &str) -> Result<(), ConfigError> {
-        let ids = self.severity.keys().chain(self.ignore.iter().map(|ignore| &ignore.id));
-        for id in ids {
-            if kind(id).is_none() {
-                let line = text.lines().position(|line| line.contains(id)).map(|line| line + 1);
-                return Err(ConfigError { line, why: no_such_id(id) });
-            }
-        }
-        let bad = |ignore: &&Ignore| ignore.reason.trim().is_empty();
-        match self.ignore.iter().find(bad) {
-            Some(ignore) => {
-                Err(ConfigError { line: None, why: format!("{}: no reason is given", ignore.id) })
-            }
-            None => Ok(()),
-        }
-    }
-}
-
-/// Says that there is no such finding, and which there are with close names.
-pub fn no_such_id(id: &str) -> String {
-    match close(id).as_slice() {
-        [] => format!("'{id}': no such finding"),
-        ids => format!("'{id}': no such finding; did you mean {}?", ids.join(" or ")),
-    }
-}
-
-fn line_at(text: &str, offset: usize) -> usize {
-    text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
-}
-
-fn one_line(message: &str) -> String {
-    message.lines().collect::<Vec<_>>().join(", ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -204,22 +141,5 @@ mod tests {
         let config: Config = toml::from_str("[[ignore]]\nid='x'\nreason='r'\nuntil=2027-01-31\n").unwrap();
         assert!(config.expired("2027-01-31T23:59:59Z").is_empty());
         assert_eq!(config.expired("2027-02-01T00:00:00Z"), ["x is ignored no more: until 2027-01-31"]);
-    }
-
-    fn error(text: &str) -> String {
-        text.parse::<Config>().unwrap_err().to_string()
-    }
-
-    /// Make sure that a typing error is an error with its line.
-    #[test]
-    fn mistakes() {
-        assert_eq!("".parse::<Config>(), Ok(Config::default()));
-        assert!(error("[sharing]\nwhole_nodes = true\n").starts_with("line 2: unknown field `whole_nodes`"));
-        assert!(error("a = 1\n").starts_with("line 1: unknown field `a`"));
-        assert!(error("[sharing\n").starts_with("line 1: "));
-        assert!(error("[[daemon]]\nexe = '/x'\n").contains("missing field `cgroup`"));
-        assert!(
-            error("\n[severity]\nnonsense = 'note'\n").starts_with("line 3: 'nonsense': no such finding")
-        );
     }
 }

@@ -1,15 +1,19 @@
 //! The analysed node that all families of findings read: its cgroups, its GPUs, and
 //! the tenants, who have GPUs of their own.
 
-use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use super::config::Config;
-use super::tenants::{Tenant, is_tenant, whole};
+use super::tenants::{Place, Tenant, capabilities, is_tenant, whole};
 use crate::analyse::Inspection;
-use crate::model::{Device, DeviceType, Owner, OwnerKind, Request, Verdict};
-use crate::observation::{self, Observation, Text};
-use crate::report::{Cgroup, Decision, Gpu, OwnerSets, Policy, Process, Program};
+use crate::model::{
+    CgroupPath, Device, DeviceType, MAX_MAJOR, MAX_MINOR, Owner, OwnerKind, Request, Verdict,
+};
+use crate::observation::{self, Observation};
+use crate::report::{Decision, Gpu, MigInstance, OwnerSets, Policy, Process, Program};
+
+/// The number of a device that no rule names: the last there can be.
+const NOBODYS: (u32, u32) = (MAX_MAJOR, MAX_MINOR);
 
 /// A node, analysed, with those who have GPUs of their own on it.
 #[derive(Debug)]
@@ -24,35 +28,6 @@ pub(super) struct Facts<'a> {
     /// The innermost tenant of each place, by position; none for the cgroups of
     /// schedulers and runtimes themselves.
     innermost: Vec<Option<usize>>,
-}
-
-/// A cgroup of the answer, with its path as it was observed. Places are in walk
-/// order.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Place<'a> {
-    pub(super) cgroup: &'a Cgroup,
-    pub(super) path: &'a Text,
-    number: usize,
-}
-
-impl PartialEq for Place<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        self.number == other.number
-    }
-}
-
-impl Eq for Place<'_> {}
-
-impl PartialOrd for Place<'_> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Place<'_> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.number.cmp(&other.number)
-    }
 }
 
 impl<'a> Facts<'a> {
@@ -131,6 +106,67 @@ impl<'a> Facts<'a> {
         self.inspection.decisions(place.path, char(number), request)
     }
 
+    /// The GPUs with a node on which a cgroup has this verdict.
+    pub(super) fn gpus_with(&self, place: Place<'_>, verdict: Verdict) -> Vec<&'a Gpu> {
+        let verdicts = self.gpus().iter().zip(&place.cgroup.gpus);
+        verdicts.filter(|(_, it)| it.verdict == verdict && it.minor.is_some()).map(|(gpu, _)| gpu).collect()
+    }
+
+    /// The same GPUs without those that are shared by design.
+    pub(super) fn exclusive_with(&self, place: Place<'_>, verdict: Verdict) -> Vec<&'a Gpu> {
+        let mut gpus = self.gpus_with(place, verdict);
+        gpus.retain(|gpu| !self.is_shared(gpu));
+        gpus
+    }
+
+    /// Whether the configuration lets everybody have a GPU at the same time.
+    pub(super) fn is_shared(&self, gpu: &Gpu) -> bool {
+        self.config.sharing.whole_node || self.config.sharing.has_gpu(&gpu.key)
+    }
+
+    /// Whether the configuration lets processes of a cgroup hold any GPU.
+    pub(super) fn is_daemon(&self, path: &str) -> bool {
+        let path = CgroupPath::new(path);
+        let mut daemons = self.config.daemons.iter();
+        daemons.any(|daemon| path.is_at_or_below(CgroupPath::new(&daemon.cgroup)))
+    }
+
+    /// Whether the programs in force in a cgroup allow devices that no rule names.
+    pub(super) fn is_deny_list(&self, place: Place<'_>) -> bool {
+        self.allows(place, NOBODYS, Request::ReadWrite)
+    }
+
+    /// Whether every program lets a device through by the very instruction that does so for
+    /// a device that no rule names.
+    pub(super) fn is_unnamed(&self, place: Place<'_>, number: (u32, u32), request: Request) -> bool {
+        let asked = self.decisions(place, number, request);
+        let nobodys = self.decisions(place, NOBODYS, request);
+        let same = asked.iter().zip(&nobodys).all(|(asked, nobodys)| {
+            asked.returns == Verdict::Allow
+                && asked.decided_at.is_some()
+                && asked.decided_at == nobodys.decided_at
+        });
+        !asked.is_empty() && asked.len() == nobodys.len() && same
+    }
+
+    /// Whether both capabilities of an instance may be opened, and rules name one of them:
+    /// one that no rule names is everybody's.
+    pub(super) fn opens_instance(&self, place: Place<'_>, instance: &MigInstance) -> bool {
+        let Some(numbers) = capabilities(instance) else { return false };
+        let read = Request::Read;
+        numbers.iter().all(|number| self.allows(place, *number, read))
+            && !numbers.iter().all(|number| self.is_unnamed(place, *number, read))
+    }
+
+    /// The tenants that a GPU was granted or allocated to, without `but`.
+    pub(super) fn having(&self, gpu: &Gpu, but: Option<&Tenant<'_>>) -> Vec<&Tenant<'a>> {
+        let has = |tenant: &&Tenant<'_>| {
+            tenant.was_allocated(gpu) || tenant.is_granted() && tenant.allows(gpu).is_some()
+        };
+        let having = self.tenants.iter().filter(has);
+        having.filter(|tenant| but.is_none_or(|but| !but.is(tenant))).collect()
+    }
+
     fn gather(&self) -> Vec<Tenant<'a>> {
         let owners = self.inspection.payload().owners.iter().flatten();
         let by_owner = self.by_owner();
@@ -188,25 +224,6 @@ impl<'a> Facts<'a> {
             }
         }
         places
-    }
-}
-
-impl<'a> Place<'a> {
-    /// The verdict (`rw`) on a GPU of the node.
-    pub(super) fn verdict(&self, gpu: &Gpu) -> Verdict {
-        let mut verdicts = self.cgroup.gpus.iter();
-        verdicts.find(|verdict| verdict.gpu == gpu.key).map_or(Verdict::Unknown, |gpu| gpu.verdict)
-    }
-
-    /// The processes inside that have a GPU open.
-    pub(super) fn holders(&self) -> impl Iterator<Item = &'a Process> + use<'a> {
-        let holds = |process: &&Process| process.held.as_ref().is_some_and(|held| !held.is_empty());
-        self.cgroup.processes.iter().filter(holds)
-    }
-
-    /// The ids of the programs in force, in run order.
-    pub(super) fn program_ids(&self) -> Vec<u32> {
-        self.cgroup.programs.iter().map(|program| program.id).collect()
     }
 }
 

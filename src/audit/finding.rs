@@ -1,15 +1,16 @@
 //! Builds findings, orders them and computes their fingerprints.
 
 use std::cmp::{Ordering, Reverse};
+use std::collections::BTreeSet;
 
 use sha2::{Digest as _, Sha256};
 
 use super::config::Config;
-use super::facts::{Facts, Place};
+use super::facts::Facts;
 use super::kind::Kind;
-use super::tenants::number;
+use super::tenants::{Place, capabilities, number};
 use crate::model::{Confidence, Request};
-use crate::report::{Cgroup, Finding, FindingDevice, FindingProcess, Gpu, Process};
+use crate::report::{Cgroup, Decision, Finding, FindingDevice, FindingProcess, Gpu, MigInstance, Process};
 
 /// The most processes that a finding lists.
 pub(super) const LISTED: usize = 50;
@@ -109,6 +110,49 @@ pub(super) fn processes<'p>(processes: impl IntoIterator<Item = &'p Process>) ->
     processes.into_iter().take(LISTED).map(process).collect()
 }
 
+/// An instance as a device of a finding: the node that opens it last.
+pub(super) fn instance(gpu: &Gpu, instance: &MigInstance) -> FindingDevice {
+    let number = instance.major.zip(instance.ci_minor);
+    FindingDevice {
+        gpu: instance.key(gpu),
+        number: number.map(|(major, minor)| format!("c {major}:{minor}")),
+        name: instance.ci_minor.map(|minor| format!("nvidia-caps/nvidia-cap{minor}")),
+        ..self::gpu(gpu)
+    }
+}
+
+/// The processes of some cgroups, those first that hold the GPU.
+pub(super) fn holders_first(places: &[Place<'_>], key: &str) -> Vec<FindingProcess> {
+    let mut all: Vec<_> = places.iter().flat_map(|place| &place.cgroup.processes).collect();
+    all.sort_by_key(|process| {
+        let holds = process.held.as_ref().is_some_and(|held| held.iter().any(|held| held == key));
+        (!holds, process.pid, process.start_time)
+    });
+    all.into_iter().take(LISTED).map(process).collect()
+}
+
+/// The programs that decided on a GPU in a cgroup.
+pub(super) fn decisions(facts: &Facts<'_>, place: Place<'_>, gpu: &Gpu) -> Vec<Decision> {
+    match number(gpu) {
+        Some(number) => facts.decisions(place, number, Request::ReadWrite),
+        None => Vec::new(),
+    }
+}
+
+/// The programs that decided on an instance: on the last of its capabilities, which
+/// are opened for reading. Without an instance, those that decided on the GPU.
+pub(super) fn decided(
+    facts: &Facts<'_>,
+    place: Place<'_>,
+    gpu: &Gpu,
+    part: Option<&MigInstance>,
+) -> Vec<Decision> {
+    match part.and_then(capabilities) {
+        Some([_, compute]) => facts.decisions(place, compute, Request::Read),
+        None => decisions(facts, place, gpu),
+    }
+}
+
 /// Computes a finding's fingerprint, and sets the severity that the configuration
 /// has for its id.
 pub(super) fn settle(finding: &mut Finding, config: &Config) {
@@ -138,4 +182,18 @@ pub(super) fn order(a: &Finding, b: &Finding) -> Ordering {
     let key = |finding: &Finding| (finding.ignored.is_some(), Reverse(finding.severity));
     let place = |finding: &Finding| (finding.id.clone(), finding.cgroup.clone(), finding.devices.clone());
     key(a).cmp(&key(b)).then_with(|| place(a).cmp(&place(b))).then_with(|| a.summary.cmp(&b.summary))
+}
+
+/// Processes, with the GPU, that already have a finding: one cause, one finding.
+#[derive(Debug, Default)]
+pub(super) struct Reported(BTreeSet<(u32, u64, String)>);
+
+impl Reported {
+    pub(super) fn add(&mut self, process: &Process, gpu: &str) {
+        self.0.insert((process.pid, process.start_time, gpu.to_owned()));
+    }
+
+    pub(super) fn has(&self, process: &Process, gpu: &str) -> bool {
+        self.0.contains(&(process.pid, process.start_time, gpu.to_owned()))
+    }
 }

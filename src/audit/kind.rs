@@ -1,7 +1,6 @@
-//! Kinds of findings: id, severity and manual page of each, and their look-up by id.
+//! Kinds of findings: id, severity and manual page of each.
 
 use super::facts::Facts;
-use super::findings::FAMILIES;
 use crate::model::Severity;
 use crate::report::{Finding, FindingKind};
 
@@ -36,32 +35,4 @@ impl Kind {
 pub(super) struct Family {
     pub(super) kinds: &'static [Kind],
     pub(super) find: fn(&Facts<'_>) -> Vec<Finding>,
-}
-
-/// All kinds of findings in the order of the manual.
-pub fn kinds() -> impl Iterator<Item = &'static Kind> {
-    FAMILIES.iter().flat_map(|family| family.kinds)
-}
-
-/// The kind with an id.
-pub fn kind(id: &str) -> Option<&'static Kind> {
-    kinds().find(|kind| kind.id == id)
-}
-
-/// Ids that somebody may have meant who wrote `id`.
-pub(super) fn close(id: &str) -> Vec<&'static str> {
-    let mut near: Vec<_> = kinds().map(|kind| (distance(id, kind), kind.id)).collect();
-    near.sort_unstable();
-    near.into_iter().filter(|(far, _)| *far <= 3).take(3).map(|(_, id)| id).collect()
-}
-
-/// How far a text is from an id: 0 if it is part of it, else the number of typing
-/// errors.
-fn distance(written: &str, kind: &Kind) -> usize {
-    let text: String = written.to_lowercase().chars().take(64).collect();
-    let is_word = |word: &str| text.split('-').any(|it| it == word && it.len() > 3);
-    if text.len() > 2 && kind.id.contains(&text) || kind.id.split('-').any(is_word) {
-        return 0;
-    }
-    strsim::levenshtein(&text, kind.id)
 }

@@ -8,6 +8,7 @@
 //! makes a system call.
 
 mod config;
+mod config_reader;
 mod facts;
 mod finding;
 mod findings;
@@ -20,8 +21,10 @@ use crate::analyse::{self, AnalyseError, CallerAllocation, Inspection, TimeLimit
 use crate::observation::{Observation, Verification};
 use crate::report::{Audit, AuditOptions, Checked, Finding, Payload};
 
-pub use config::{ActivityLimits, Config, ConfigError, Daemon, Ignore, Sharing, no_such_id};
-pub use kind::{Kind, kind, kinds};
+pub use config::{ActivityLimits, Config, Daemon, Ignore, Sharing};
+pub use config_reader::{ConfigError, no_such_id};
+pub use findings::{kind, kinds};
+pub use kind::Kind;
 pub use outcome::{AuditScope, compare, judge};
 
 use facts::Facts;

@@ -1,14 +1,61 @@
-//! Tenants: owners whose GPUs are theirs alone. What each may open by its own cgroups,
-//! and the questions about that which several families ask.
+//! Tenants, owners whose GPUs are theirs alone, with their cgroups: what each may open by
+//! its own cgroups, and which of them may have a GPU in common.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::facts::{Facts, Place};
-use crate::model::{CgroupPath, MAX_MAJOR, MAX_MINOR, Owner, Request, SharingMode, Verdict};
-use crate::report::{Gpu, MigInstance, OwnerSets, Policy};
+use super::wording;
+use crate::model::{CgroupPath, Owner, SharingMode, Verdict};
+use crate::observation::Text;
+use crate::report::{Cgroup, Gpu, GpuVerdict, MigInstance, OwnerSets, Policy, Process};
 
-/// The number of a device that no rule names: the last there can be.
-const NOBODYS: (u32, u32) = (MAX_MAJOR, MAX_MINOR);
+/// A cgroup of the answer, with its path as it was observed. Places are in walk
+/// order.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place<'a> {
+    pub(super) cgroup: &'a Cgroup,
+    pub(super) path: &'a Text,
+    pub(super) number: usize,
+}
+
+impl PartialEq for Place<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+}
+
+impl Eq for Place<'_> {}
+
+impl PartialOrd for Place<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Place<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.number.cmp(&other.number)
+    }
+}
+
+impl<'a> Place<'a> {
+    /// The verdict (`rw`) on a GPU of the node.
+    pub(super) fn verdict(&self, gpu: &Gpu) -> Verdict {
+        let mut verdicts = self.cgroup.gpus.iter();
+        verdicts.find(|verdict| verdict.gpu == gpu.key).map_or(Verdict::Unknown, |gpu| gpu.verdict)
+    }
+
+    /// The processes inside that have a GPU open.
+    pub(super) fn holders(&self) -> impl Iterator<Item = &'a Process> + use<'a> {
+        let holds = |process: &&Process| process.held.as_ref().is_some_and(|held| !held.is_empty());
+        self.cgroup.processes.iter().filter(holds)
+    }
+
+    /// The ids of the programs in force, in run order.
+    pub(super) fn program_ids(&self) -> Vec<u32> {
+        self.cgroup.programs.iter().map(|program| program.id).collect()
+    }
+}
 
 /// An owner whose GPUs are its own.
 #[derive(Clone, Debug)]
@@ -48,7 +95,7 @@ impl<'a> Tenant<'a> {
         let lives = |place: &Place<'_>| !place.cgroup.processes.is_empty();
         self.occupied = self.own.iter().copied().filter(lives).collect();
         let inside = || self.occupied.iter().map(|place| place.cgroup);
-        let is_denied = |gpu: &crate::report::GpuVerdict| gpu.verdict == Verdict::Deny && gpu.minor.is_some();
+        let is_denied = |gpu: &GpuVerdict| gpu.verdict == Verdict::Deny && gpu.minor.is_some();
         self.has_program = inside().any(|cgroup| !cgroup.programs.is_empty());
         self.denies_some = inside().any(|cgroup| cgroup.gpus.iter().any(is_denied));
         self.privileged = inside().all(|cgroup| {
@@ -135,58 +182,9 @@ pub(super) fn uids_at(places: &[Place<'_>]) -> BTreeSet<u32> {
     places.iter().flat_map(|place| &place.cgroup.processes).map(|process| process.uid).collect()
 }
 
-impl<'a> Facts<'a> {
-    /// The GPUs with a node on which a cgroup has this verdict.
-    pub(super) fn gpus_with(&self, place: Place<'_>, verdict: Verdict) -> Vec<&'a Gpu> {
-        let verdicts = self.gpus().iter().zip(&place.cgroup.gpus);
-        verdicts.filter(|(_, it)| it.verdict == verdict && it.minor.is_some()).map(|(gpu, _)| gpu).collect()
-    }
-
-    /// The same GPUs without those that are shared by design.
-    pub(super) fn exclusive_with(&self, place: Place<'_>, verdict: Verdict) -> Vec<&'a Gpu> {
-        let mut gpus = self.gpus_with(place, verdict);
-        gpus.retain(|gpu| !self.is_shared(gpu));
-        gpus
-    }
-
-    /// Whether the configuration lets everybody have a GPU at the same time.
-    pub(super) fn is_shared(&self, gpu: &Gpu) -> bool {
-        self.config.sharing.whole_node || self.config.sharing.has_gpu(&gpu.key)
-    }
-
-    /// Whether the configuration lets processes of a cgroup hold any GPU.
-    pub(super) fn is_daemon(&self, path: &str) -> bool {
-        let path = CgroupPath::new(path);
-        let mut daemons = self.config.daemons.iter();
-        daemons.any(|daemon| path.is_at_or_below(CgroupPath::new(&daemon.cgroup)))
-    }
-
-    /// Whether the programs in force in a cgroup allow devices that no rule names.
-    pub(super) fn is_deny_list(&self, place: Place<'_>) -> bool {
-        self.allows(place, NOBODYS, Request::ReadWrite)
-    }
-
-    /// Whether every program lets a device through by the very instruction that does so for
-    /// a device that no rule names.
-    pub(super) fn is_unnamed(&self, place: Place<'_>, number: (u32, u32), request: Request) -> bool {
-        let asked = self.decisions(place, number, request);
-        let nobodys = self.decisions(place, NOBODYS, request);
-        let same = asked.iter().zip(&nobodys).all(|(asked, nobodys)| {
-            asked.returns == Verdict::Allow
-                && asked.decided_at.is_some()
-                && asked.decided_at == nobodys.decided_at
-        });
-        !asked.is_empty() && asked.len() == nobodys.len() && same
-    }
-
-    /// Whether both capabilities of an instance may be opened, and rules name one of them:
-    /// one that no rule names is everybody's.
-    pub(super) fn opens_instance(&self, place: Place<'_>, instance: &MigInstance) -> bool {
-        let Some(numbers) = capabilities(instance) else { return false };
-        let read = Request::Read;
-        numbers.iter().all(|number| self.allows(place, *number, read))
-            && !numbers.iter().all(|number| self.is_unnamed(place, *number, read))
-    }
+/// Whether a process has a GPU open.
+pub(super) fn holds(process: &Process, gpu: &Gpu) -> bool {
+    process.held.as_ref().is_some_and(|held| held.contains(&gpu.key))
 }
 
 /// The capabilities that open a compute instance.
@@ -227,6 +225,16 @@ fn is_its_own(owner: &Owner, tenant: &Owner) -> bool {
     let whole = whole(owner);
     let outer = || owner.outer.as_deref().is_some_and(|outer| is_its_own(outer, tenant));
     whole == *tenant || !is_tenant(&whole) && outer()
+}
+
+/// Owners of tenants, the first of them.
+pub(super) fn owners(tenants: &[&Tenant<'_>]) -> Vec<Owner> {
+    tenants.iter().take(wording::SHOWN).map(|tenant| tenant.owner().clone()).collect()
+}
+
+/// Owners of tenants in words.
+pub(super) fn names(tenants: &[&Tenant<'_>]) -> String {
+    wording::list(&tenants.iter().map(|tenant| wording::owner(tenant.owner())).collect::<Vec<_>>())
 }
 
 /// Whether two tenants may have a GPU in common: they are one job's or one

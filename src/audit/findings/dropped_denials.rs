@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::audit::facts::{Facts, Place};
+use crate::audit::facts::Facts;
 use crate::audit::kind::{Family, Kind};
-use crate::audit::tenants::{Tenant, number};
+use crate::audit::tenants::{Place, Tenant, number};
 use crate::audit::{finding, wording};
 use crate::model::{CgroupPath, Confidence, Request, Severity, Verdict};
 use crate::observation::Text;
@@ -172,7 +172,7 @@ Causes: a program that replaces errors by others, or one that was written to cir
 
 Excuses: sharing.whole_node, or sharing.gpus for each of the GPUs.
 
-What to do: find_undone out who attached the later program (its uid and load time: gpumap prog) and detach \
+What to do: find out who attached the later program (its uid and load time: gpumap prog) and detach \
 it, or attach the denial so that it runs after it.",
 };
 
@@ -212,7 +212,7 @@ fn report_undone(facts: &Facts<'_>, tenant: &Tenant<'_>, place: Place<'_>, gpus:
     found
         .excuses
         .push("the configuration shares these GPUs neither with everybody nor by whole nodes".to_owned());
-    "find_undone out who attached the program that runs after the denial, and detach it"
+    "find out who attached the program that runs after the denial, and detach it"
         .clone_into(&mut found.advice);
     found
 }

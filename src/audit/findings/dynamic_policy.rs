@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use crate::analyse::{CallerAllocation, Inspection};
-use crate::audit::facts::{Facts, Place, char};
+use crate::audit::facts::{Facts, char};
 use crate::audit::kind::{Family, Kind};
-use crate::audit::tenants::{Tenant, number};
+use crate::audit::tenants::{Place, Tenant, number};
 use crate::audit::{finding, wording};
 use crate::model::{Request, Severity, Verdict};
 use crate::observation::{Answer, Map, Observation};

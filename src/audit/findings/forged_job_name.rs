@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::audit::facts::{Facts, Place};
+use crate::audit::facts::Facts;
 use crate::audit::kind::{Family, Kind};
-use crate::audit::tenants::{Tenant, whole};
+use crate::audit::tenants::{Place, Tenant, whole};
 use crate::audit::{finding, wording};
 use crate::model::{Owner, OwnerKind, Severity};
 use crate::report::Finding;

@@ -2,9 +2,9 @@
 //! allocated.
 
 use super::side_devices::{Dac, dac, node};
-use crate::audit::facts::{Facts, Place};
+use crate::audit::facts::Facts;
 use crate::audit::kind::{Family, Kind};
-use crate::audit::tenants::{Tenant, number};
+use crate::audit::tenants::{Place, Tenant, number};
 use crate::audit::{finding, wording};
 use crate::model::{AllocationSource, Confidence, InstanceKey, Request, Severity};
 use crate::report::{Finding, FindingDevice, Gpu, MigInstance};

@@ -3,8 +3,6 @@
 //! To add a finding, write a file here that declares its [`Kind`]s and a
 //! `FAMILY` with the function that looks for them, and list it in
 //! [`FAMILIES`]. `fixtures/audit/ID/` holds the observations it is tested with.
-//!
-//! [`Kind`]: super::kind::Kind
 
 mod activity;
 mod driver_not_loaded;
@@ -26,7 +24,7 @@ mod vgpu;
 #[cfg(test)]
 mod tests;
 
-use super::kind::Family;
+use super::kind::{Family, Kind};
 
 pub(super) use driver_not_loaded::{gpus_without_driver, is_only_about};
 pub(super) use verdicts::mismatches;
@@ -50,3 +48,13 @@ pub(super) const FAMILIES: &[Family] = &[
     activity::FAMILY,
     vgpu::FAMILY,
 ];
+
+/// All kinds of findings in the order of the manual.
+pub fn kinds() -> impl Iterator<Item = &'static Kind> {
+    FAMILIES.iter().flat_map(|family| family.kinds)
+}
+
+/// The kind with an id.
+pub fn kind(id: &str) -> Option<&'static Kind> {
+    kinds().find(|kind| kind.id == id)
+}

@@ -2,9 +2,9 @@
 //! a tenant that does not need them, or to two: DRM nodes, the MIG configuration, IMEX
 //! channels. File permissions of the nodes count too.
 
-use crate::audit::facts::{Facts, Place};
+use crate::audit::facts::Facts;
 use crate::audit::kind::{Family, Kind};
-use crate::audit::tenants::{Tenant, may_share};
+use crate::audit::tenants::{Place, Tenant, may_share};
 use crate::audit::{finding, wording};
 use crate::gpu;
 use crate::model::{Confidence, DeviceType, Owner, Request, Severity, Vendor, Verdict};

@@ -4,9 +4,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::audit::facts::{Facts, Place};
+use crate::audit::facts::Facts;
 use crate::audit::kind::{Family, Kind};
-use crate::audit::tenants::Tenant;
+use crate::audit::tenants::{Place, Tenant};
 use crate::audit::{finding, wording};
 use crate::gpu;
 use crate::gpu::SharedNode;

@@ -1,8 +1,8 @@
 //! Finds jobs and containers without any device program in force.
 
-use crate::audit::facts::{Facts, Place};
+use crate::audit::facts::Facts;
 use crate::audit::kind::{Family, Kind};
-use crate::audit::tenants::Tenant;
+use crate::audit::tenants::{Place, Tenant};
 use crate::audit::{finding, wording};
 use crate::model::{Confidence, Owner, OwnerKind, Severity, Verdict};
 use crate::report::{Cgroup, Finding};

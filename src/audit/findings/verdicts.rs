@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::audit::facts::{Facts, Place, char};
+use crate::audit::facts::{Facts, char};
 use crate::audit::kind::{Family, Kind};
-use crate::audit::tenants::{Tenant, number};
+use crate::audit::tenants::{Place, Tenant, number};
 use crate::audit::{finding, wording};
 use crate::model::{Confidence, ProblemCode, Request, Severity, Verdict};
 use crate::observation::{Observation, Text, Verification};
@@ -16,7 +16,7 @@ const UNKNOWN: Kind = Kind {
     severity: Severity::Warning,
     title: "a GPU's verdict is unknown",
     page: "\
-gpumap could not find_unknown out whether a job, container, pod or VM may open a GPU. The GPU counts \
+gpumap could not find out whether a job, container, pod or VM may open a GPU. The GPU counts \
 neither as allowed nor as denied, and other findings about it may be missing.
 
 Causes: gpumap had no right to read a program (CAP_SYS_ADMIN, CAP_BPF); the kernel hides instructions \

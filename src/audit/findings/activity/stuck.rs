@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{about, active_of, listed, loses, may_miss, observed, tenant};
+use super::evidence::{about, active_of, listed, loses, may_miss, observed, tenant};
 use crate::audit::facts::Facts;
 use crate::audit::kind::Kind;
 use crate::audit::tenants::Tenant;

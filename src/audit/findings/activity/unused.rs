@@ -1,7 +1,7 @@
 //! Finds GPUs that are held and not used, and jobs that use fewer GPUs than they were
 //! allocated.
 
-use super::{about, active_of, listed, may_miss, processes_of};
+use super::evidence::{about, active_of, listed, may_miss, processes_of};
 use crate::audit::facts::Facts;
 use crate::audit::kind::Kind;
 use crate::audit::tenants::Tenant;

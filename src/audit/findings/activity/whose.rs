@@ -1,7 +1,7 @@
 //! Finds processes that work on a GPU which is not their job's, and GPUs on which two
 //! owners work that share nothing.
 
-use super::{about, listed, observed, tenant, use_clause};
+use super::evidence::{about, listed, observed, tenant, use_clause};
 use crate::audit::facts::Facts;
 use crate::audit::kind::Kind;
 use crate::audit::tenants::{Tenant, may_share};

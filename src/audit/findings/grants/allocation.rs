@@ -1,9 +1,9 @@
 //! Compares what the scheduler allocated with what the rules allow.
 
-use super::{Covered, decided, instance, processes};
-use crate::audit::facts::{Facts, Place};
+use super::double::Covered;
+use crate::audit::facts::Facts;
 use crate::audit::kind::Kind;
-use crate::audit::tenants::Tenant;
+use crate::audit::tenants::{Place, Tenant};
 use crate::audit::{finding, wording};
 use crate::model::{AllocationSource, Confidence, InstanceKey, Severity, Verdict};
 use crate::report::{Finding, FindingDevice, Gpu, GpuSet, MigInstance};
@@ -106,7 +106,7 @@ fn extra<'a>(
         for part in gpu.mig.iter().filter(|_| !is_whole).filter(is_foreign) {
             let mut occupied = tenant.occupied.iter().copied();
             let place = occupied.find(|place| facts.opens_instance(*place, part));
-            found.extend(place.map(|place| Wrong { device: instance(gpu, part), place, gpu }));
+            found.extend(place.map(|place| Wrong { device: finding::instance(gpu, part), place, gpu }));
         }
     }
     found
@@ -154,7 +154,7 @@ fn with_missing(facts: &Facts<'_>, tenant: &Tenant<'_>, wrong: &[Wrong<'_>]) -> 
         summary: format!(
             "{owner} was allocated {devices} and may not open it: what it starts there will fail"
         ),
-        processes: processes(&tenant.occupied, ""),
+        processes: finding::holders_first(&tenant.occupied, ""),
         excuses: vec![
             "it is denied in every cgroup of the job, not only in a step with a part of its GPUs".to_owned(),
         ],
@@ -185,9 +185,9 @@ fn base(facts: &Facts<'_>, tenant: &Tenant<'_>, wrong: &[Wrong<'_>]) -> Option<F
         cgroup: Some(first.place.cgroup.path.clone()),
         cgroup_hex: first.place.cgroup.path_hex.clone(),
         owner: Some(tenant.owner().clone()),
-        processes: processes(&places, &first.gpu.key),
+        processes: finding::holders_first(&places, &first.gpu.key),
         devices: wrong.iter().map(|wrong| wrong.device.clone()).collect(),
-        programs: decided(facts, first.place, first.gpu, part_of(first)),
+        programs: finding::decided(facts, first.place, first.gpu, part_of(first)),
         confidence: confidence(set),
         evidence,
         ..Finding::default()

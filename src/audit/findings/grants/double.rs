@@ -1,9 +1,8 @@
 //! Finds GPUs and MIG instances that two unrelated owners may open.
 
-use super::{Covered, decided, instance, processes};
-use crate::audit::facts::{Facts, Place};
+use crate::audit::facts::Facts;
 use crate::audit::kind::Kind;
-use crate::audit::tenants::{Tenant, may_share};
+use crate::audit::tenants::{Place, Tenant, may_share};
 use crate::audit::{finding, wording};
 use crate::model::{Owner, Severity};
 use crate::report::{Finding, Gpu, MigInstance};
@@ -30,6 +29,9 @@ and jobs without a program were granted nothing and do not count. Neither does a
 What to do: ask the scheduler to which owner it allocated the GPU, end or confine the other, and keep the \
 GPUs of each manager apart.",
 };
+
+/// A tenant, and a device whose access by it another finding explains.
+pub(super) type Covered<'a> = (&'a Owner, String);
 
 /// A finding, and which tenant's access to which device it explains.
 pub(super) struct Double<'a> {
@@ -79,7 +81,7 @@ fn conflict<'a>(
     part: Option<&MigInstance>,
     holders: &[Holder<'_, 'a>],
 ) -> Option<Double<'a>> {
-    let device = part.map_or_else(|| finding::gpu(gpu), |part| instance(gpu, part));
+    let device = part.map_or_else(|| finding::gpu(gpu), |part| finding::instance(gpu, part));
     let key = &part.and_then(|part| part.key(gpu)).unwrap_or_else(|| gpu.key.clone());
     let is_stranger = |(one, _): &&Holder<'_, 'a>| {
         holders.iter().any(|(other, _)| !one.is(other) && !may_share(one, other))
@@ -95,13 +97,13 @@ fn conflict<'a>(
     let evidence = wording::clauses(strangers.iter().map(clause).collect());
     let places: Vec<Place<'_>> = strangers.iter().map(|(_, place)| *place).collect();
     let shown = places.iter().take(wording::SHOWN);
-    let programs = shown.flat_map(|place| decided(facts, *place, gpu, part)).collect();
+    let programs = shown.flat_map(|place| finding::decided(facts, *place, gpu, part)).collect();
     let what = device.name.clone().unwrap_or_else(|| key.to_owned());
     let what = if gpu.mig.is_empty() { what } else { format!("MIG instance {key}") };
     let finding = Finding {
         owner: owners.first().cloned(),
         others: owners.into_iter().skip(1).collect(),
-        processes: processes(&places, &gpu.key),
+        processes: finding::holders_first(&places, &gpu.key),
         devices: vec![device],
         programs,
         evidence,

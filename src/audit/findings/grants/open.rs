@@ -1,9 +1,8 @@
 //! Finds GPUs that no rule names, so that every constrained job may open them.
 
-use super::{decisions, processes};
-use crate::audit::facts::{Facts, Place};
+use crate::audit::facts::Facts;
 use crate::audit::kind::Kind;
-use crate::audit::tenants::{Tenant, may_share, number};
+use crate::audit::tenants::{Place, Tenant, may_share, number};
 use crate::audit::{finding, wording};
 use crate::model::{OwnerKind, Request, Severity, Verdict};
 use crate::report::{Finding, Gpu, GpuSet};
@@ -90,7 +89,7 @@ fn report(facts: &Facts<'_>, tenants: &[&Tenant<'_>], gpu: &Gpu) -> Finding {
     let places: Vec<Place<'_>> = tenants.iter().flat_map(|tenant| &tenant.occupied).copied().collect();
     let first = tenants.iter().find(|tenant| tenant.denies_some).or(tenants.first());
     let first = first.and_then(|tenant| tenant.occupied.first());
-    let programs = first.map(|place| decisions(facts, *place, gpu)).unwrap_or_default();
+    let programs = first.map(|place| finding::decisions(facts, *place, gpu)).unwrap_or_default();
     let slots = programs
         .iter()
         .filter_map(|one| Some(format!("program {} by instruction {}", one.id, one.decided_at?)));
@@ -102,7 +101,7 @@ fn report(facts: &Facts<'_>, tenants: &[&Tenant<'_>], gpu: &Gpu) -> Finding {
     evidence.extend(wording::clauses(tenants.iter().map(|tenant| clause(facts, tenant)).collect()));
     let noun = if tenants.iter().all(|tenant| tenant.owner().kind.is_job()) { "job" } else { "owner" };
     Finding {
-        processes: processes(&places, &gpu.key),
+        processes: finding::holders_first(&places, &gpu.key),
         devices: vec![finding::gpu(gpu)],
         programs,
         evidence,

@@ -2,7 +2,8 @@
 //! monitoring, MPS, display servers, and those that the configuration names. A
 //! command name is no proof, because every process can choose its own.
 
-use crate::audit::facts::{Facts, Place};
+use crate::audit::facts::Facts;
+use crate::audit::tenants::Place;
 use crate::model::{CgroupPath, SharedRole};
 use crate::report::Process;
 

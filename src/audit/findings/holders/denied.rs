@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{Reported, daemon, having, names, owners};
-use crate::audit::facts::{Facts, Place};
+use super::daemon;
+use crate::audit::facts::Facts;
+use crate::audit::finding::Reported;
 use crate::audit::kind::Kind;
-use crate::audit::tenants::{Tenant, number};
+use crate::audit::tenants::{Place, Tenant, names, number, owners};
 use crate::audit::{finding, wording};
 use crate::model::{DeviceType, Request, Severity, Verdict};
 use crate::report::{Finding, Gpu, Process};
@@ -47,7 +48,7 @@ pub(super) fn find(facts: &Facts<'_>, reported: &mut Reported) -> Vec<Finding> {
     for place in &facts.places {
         for held in in_cgroup(facts, *place, reported) {
             held.processes.iter().for_each(|process| reported.add(process, &held.gpu.key));
-            let others = having(facts, held.gpu, facts.tenant_at(*place));
+            let others = facts.having(held.gpu, facts.tenant_at(*place));
             findings.push(report(facts, *place, &held, &others));
         }
     }

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::super::grants;
-use super::{Reported, daemon, having, holds, names, owners};
-use crate::audit::facts::{Facts, Place};
+use super::daemon;
+use crate::audit::facts::Facts;
+use crate::audit::finding::Reported;
 use crate::audit::kind::Kind;
-use crate::audit::tenants::{Tenant, number};
+use crate::audit::tenants::{Place, Tenant, holds, names, number, owners};
 use crate::audit::{finding, wording};
 use crate::model::{Confidence, Owner, Request, Severity, SharedRole};
 use crate::report::{Finding, Gpu, Process};
@@ -52,7 +53,7 @@ pub(super) fn find(facts: &Facts<'_>, reported: &Reported) -> Vec<Finding> {
             if facts.config.sharing.has_gpu(&gpu.key) || unmanaged.contains(&gpu) {
                 continue;
             }
-            let having = having(facts, gpu, None);
+            let having = facts.having(gpu, None);
             let holders = holders(gpu, &processes, &having, reported);
             findings.extend(report(facts, place, gpu, &holders, &having));
         }

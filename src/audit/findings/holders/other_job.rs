@@ -1,10 +1,11 @@
 //! Finds processes of a job that hold a GPU which was allocated to another job, where no
 //! device rules keep jobs apart: rules that do are the matter of other findings.
 
-use super::{Reported, daemon, holds, names, owners};
-use crate::audit::facts::{Facts, Place};
+use super::daemon;
+use crate::audit::facts::Facts;
+use crate::audit::finding::Reported;
 use crate::audit::kind::Kind;
-use crate::audit::tenants::{Tenant, may_share};
+use crate::audit::tenants::{Place, Tenant, holds, may_share, names, owners};
 use crate::audit::{finding, wording};
 use crate::model::{Confidence, Severity};
 use crate::report::{Finding, Gpu, Process};

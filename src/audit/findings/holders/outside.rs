@@ -5,11 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::{Reported, daemon};
-use crate::audit::facts::{Facts, Place};
+use super::daemon;
+use crate::audit::facts::Facts;
+use crate::audit::finding::Reported;
 use crate::audit::kind::Kind;
-use crate::audit::tenants::{number, uids_at, whole};
-use crate::audit::{finding, wording};
+use crate::audit::tenants::{Place, number, uids_at, whole};
+use crate::audit::{finding, tenants, wording};
 use crate::model::{Confidence, Owner, OwnerKind, Request, Severity};
 use crate::owner::{JobName, inner_job, runs_slurm};
 use crate::report::{Claim, Finding, FindingDevice, Gpu, Process};
@@ -135,7 +136,7 @@ fn holds(process: &Process) -> bool {
 
 /// The GPUs that processes have open.
 fn held<'a>(facts: &Facts<'a>, processes: &[&Process]) -> Vec<&'a Gpu> {
-    let is_held = |gpu: &&Gpu| processes.iter().any(|process| super::holds(process, gpu));
+    let is_held = |gpu: &&Gpu| processes.iter().any(|process| tenants::holds(process, gpu));
     facts.gpus().iter().filter(is_held).collect()
 }
 

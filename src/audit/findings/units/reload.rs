@@ -1,13 +1,165 @@
-//! Finds units whose settings deny what is allowed in them now.
+//! Finds access that a reload of systemd has taken away, and access that the next one would.
+//!
+//! Taken away: two programs are in force, and systemd's later one denies what the first
+//! allows. To come: the settings of a unit deny what is allowed in it now.
 
-use super::{Needed, names};
-use crate::audit::facts::{Facts, Place, char};
+use crate::audit::facts::{Facts, char};
 use crate::audit::finding;
 use crate::audit::kind::Kind;
-use crate::model::{CgroupPath, Confidence, Request, Severity, Verdict};
+use crate::audit::tenants::Place;
+use crate::model::{CgroupPath, Confidence, Request, Severity, Verdict, Writer};
 use crate::observation::{self, Text, Unit};
-use crate::report::Finding;
+use crate::repair::unit_of;
+use crate::report::{Effective, Finding, FindingDevice, Gpu};
 use crate::unit::{DeviceRules, Filter, device_rules};
+
+/// A device that decides whether GPUs can be used.
+#[derive(Clone, Debug)]
+pub(super) struct Needed {
+    number: (u32, u32),
+    device: FindingDevice,
+    is_gpu: bool,
+}
+
+/// The GPUs, and the nodes without which they cannot be used.
+pub(super) fn needed(facts: &Facts<'_>) -> Vec<Needed> {
+    let gpu = |gpu: &Gpu| {
+        let number = gpu.major.zip(gpu.minor)?;
+        Some(Needed { number, device: finding::gpu(gpu), is_gpu: true })
+    };
+    let shared = facts.inspection.shared_nodes().iter().filter(|node| node.needed);
+    let shared = shared.map(|node| {
+        let number = (node.major, node.minor);
+        Needed { number, device: finding::device(number, Some(&node.role.to_string())), is_gpu: false }
+    });
+    facts.gpus().iter().filter_map(gpu).chain(shared).collect()
+}
+
+impl Needed {
+    fn is_allowed_by(&self, id: u32, facts: &Facts<'_>) -> Verdict {
+        facts.inspection.program_verdict(id, char(self.number), Request::ReadWrite)
+    }
+}
+
+/// The names of lost devices in a sentence.
+fn names(lost: &[&Needed]) -> String {
+    let name = |one: &&Needed| {
+        let device = &one.device;
+        device.name.clone().or_else(|| device.number.clone()).unwrap_or_default()
+    };
+    let mut names: Vec<String> = lost.iter().map(name).collect();
+    if names.len() > 8 {
+        let rest = names.len() - 8;
+        names.truncate(8);
+        names.push(format!("{rest} more"));
+    }
+    names.join(", ")
+}
+
+pub(super) const LOST: Kind = Kind {
+    id: "access-lost",
+    severity: Severity::Warning,
+    title: "GPU access lost after a systemd reload",
+    page: "\
+The device program of a container's or job's runtime allows GPUs. Later systemd attached a program of its \
+own to the same unit, made from the unit's DevicePolicy= and DeviceAllow=, and that program denies them. \
+Both are in force, and one denial is enough.
+
+Causes: the GPUs were added without systemd, as a runtime hook does, and then `systemctl daemon-reload`, \
+`daemon-reexec` or a change of the unit's properties made systemd apply its settings again. Processes that \
+have a GPU open keep it; programs that are started now fail, with NVIDIA's tools as \"Failed to initialize \
+NVML: Unknown Error\".
+
+Excuses: systemd's program was loaded first, so that the GPUs were never granted in this unit; another \
+program denies them too.
+
+What to do: run the command that `gpumap repair` prints, which gives the GPUs back while the container runs \
+on, if there is a safe one; the finding has it too. Else start the container again. To prevent it, let the \
+runtime tell systemd which devices it needs (CDI or `--device` in place of a hook), or use a runtime whose \
+cgroups systemd does not manage.",
+};
+
+pub(super) fn lost(facts: &Facts<'_>, wanted: &[Needed]) -> Vec<Finding> {
+    facts.places.iter().filter_map(|place| lost_at(facts, *place, wanted)).collect()
+}
+
+/// The programs in force in a cgroup, by their owners.
+struct Programs {
+    /// systemd's, of the unit.
+    systemd: Effective,
+    /// All others.
+    others: Vec<Effective>,
+    unit: String,
+}
+
+fn lost_at(facts: &Facts<'_>, place: Place<'_>, wanted: &[Needed]) -> Option<Finding> {
+    let programs = programs(facts, place)?;
+    let lost: Vec<&Needed> =
+        wanted.iter().filter(|wanted| is_lost(facts, place, &programs, wanted)).collect();
+    let first = lost.first()?.number;
+    if !lost.iter().any(|wanted| wanted.is_gpu) && !keeps_gpu(facts, place, wanted) {
+        return None;
+    }
+    let summary = format!("systemd's program, loaded later, denies {} that the others allow", names(&lost));
+    let mut found = finding::at(&LOST, place.cgroup, summary);
+    found.devices = lost.iter().map(|wanted| wanted.device.clone()).collect();
+    found.programs = facts.decisions(place, first, Request::ReadWrite);
+    found.processes = place.cgroup.processes.iter().map(finding::process).collect();
+    found.evidence = evidence_of_programs(facts, &programs);
+    found.confidence = Confidence::Likely;
+    found.excuses = vec!["systemd's program was not loaded first".to_owned()];
+    found.advice =
+        "start the container or job again, and give its devices to the runtime (CDI, --device) so \
+                    that systemd knows them"
+            .to_owned();
+    Some(found)
+}
+
+/// The programs, if one of them was attached to the unit by systemd after one
+/// that somebody else attached to this very cgroup.
+fn programs(facts: &Facts<'_>, place: Place<'_>) -> Option<Programs> {
+    let cgroup = place.cgroup;
+    let unit_path = unit_of(place.path)?.lossy().into_owned();
+    let is_systemd = |one: &&Effective| one.attached_at == unit_path && is_systemd(facts, one.id);
+    let systemd =
+        cgroup.programs.iter().filter(is_systemd).max_by_key(|one| facts.age_of_program(one.id))?.clone();
+    let others = cgroup.programs.iter().filter(|one| !is_systemd(one)).cloned().collect::<Vec<_>>();
+    let here = others.iter().filter(|one| one.attached_at == cgroup.path);
+    let last = here.map(|one| facts.age_of_program(one.id)).max()?;
+    (last < facts.age_of_program(systemd.id)).then_some(Programs { systemd, others, unit: unit_path })
+}
+
+fn is_lost(facts: &Facts<'_>, place: Place<'_>, programs: &Programs, wanted: &Needed) -> bool {
+    let allowed = |one: &Effective| wanted.is_allowed_by(one.id, facts);
+    allowed(&programs.systemd) == Verdict::Deny
+        && programs.others.iter().all(|one| allowed(one) == Verdict::Allow)
+        && facts.verdict(place, wanted.number, Request::ReadWrite) == Verdict::Deny
+}
+
+fn keeps_gpu(facts: &Facts<'_>, place: Place<'_>, wanted: &[Needed]) -> bool {
+    let mut gpus = wanted.iter().filter(|wanted| wanted.is_gpu);
+    gpus.any(|gpu| facts.verdict(place, gpu.number, Request::ReadWrite) == Verdict::Allow)
+}
+
+fn evidence_of_programs(facts: &Facts<'_>, programs: &Programs) -> Vec<String> {
+    let loaded = |one: &Effective, by: &str| {
+        let (at, _) = facts.age_of_program(one.id);
+        format!("program {} ({by}) was loaded at {at} and is attached at {}", one.id, one.attached_at)
+    };
+    let mut evidence: Vec<String> = programs.others.iter().map(|one| loaded(one, "not systemd's")).collect();
+    evidence.push(loaded(&programs.systemd, "systemd's"));
+    evidence.push(format!(
+        "assumed: systemd attached it again at a reload of {}, not at its start",
+        programs.unit
+    ));
+    evidence
+}
+
+/// systemd names its programs since 251; those of older ones have its shape.
+fn is_systemd(facts: &Facts<'_>, id: u32) -> bool {
+    let program = facts.program(id);
+    program.is_some_and(|program| program.writer == Some(Writer::Systemd))
+}
 
 pub(super) const RELOAD: Kind = Kind {
     id: "reload-would-lose",
@@ -39,16 +191,16 @@ const MULTI: u32 = 2;
 /// Processes that a finding names.
 const PROCESS_LIMIT: usize = 32;
 
-pub(super) fn find(facts: &Facts<'_>, wanted: &[Needed]) -> Vec<Finding> {
+pub(super) fn would_lose(facts: &Facts<'_>, wanted: &[Needed]) -> Vec<Finding> {
     let observation = facts.observation();
     let of_unit = |unit: &Unit| match device_rules(unit, &observation.gpu_facts) {
-        DeviceRules::Filter(filter) if is_attachable(facts, unit) => at(facts, unit, &filter, wanted),
+        DeviceRules::Filter(filter) if is_attachable(facts, unit) => threatened(facts, unit, &filter, wanted),
         _ => None,
     };
     observation.units.iter().filter_map(of_unit).collect()
 }
 
-fn at(facts: &Facts<'_>, unit: &Unit, filter: &Filter, wanted: &[Needed]) -> Option<Finding> {
+fn threatened(facts: &Facts<'_>, unit: &Unit, filter: &Filter, wanted: &[Needed]) -> Option<Finding> {
     let denied: Vec<&Needed> = wanted
         .iter()
         .filter(|wanted| filter.verdict(char(wanted.number), Request::ReadWrite) == Verdict::Deny)
@@ -57,7 +209,7 @@ fn at(facts: &Facts<'_>, unit: &Unit, filter: &Filter, wanted: &[Needed]) -> Opt
         return None;
     }
     let (place, lost) = places(facts, unit).into_iter().find_map(|place| {
-        let lost = lost(facts, place, &denied, wanted);
+        let lost = would_be_lost(facts, place, &denied, wanted);
         (!lost.is_empty()).then_some((place, lost))
     })?;
     let summary = format!(
@@ -70,7 +222,7 @@ fn at(facts: &Facts<'_>, unit: &Unit, filter: &Filter, wanted: &[Needed]) -> Opt
     found.programs = facts.decisions(place, lost.first()?.number, Request::ReadWrite);
     let processes = place.cgroup.processes.iter().take(PROCESS_LIMIT);
     found.processes = processes.map(finding::process).collect();
-    found.evidence = evidence(unit);
+    found.evidence = evidence_of_unit(unit);
     found.confidence = Confidence::Likely;
     found.excuses = vec!["no DeviceAllow= of the unit names them".to_owned()];
     found.advice = "give the devices to the runtime (CDI, --device) so that systemd knows them, or add a \
@@ -81,7 +233,7 @@ fn at(facts: &Facts<'_>, unit: &Unit, filter: &Filter, wanted: &[Needed]) -> Opt
 
 /// The devices that are allowed now and would be denied. Nodes that all GPUs need
 /// count where a GPU is allowed.
-fn lost<'w>(
+fn would_be_lost<'w>(
     facts: &Facts<'_>,
     place: Place<'_>,
     denied: &[&'w Needed],
@@ -124,7 +276,7 @@ fn is_within(path: &Text, top: &Text) -> bool {
     CgroupPath::new(path).is_at_or_below(CgroupPath::new(top))
 }
 
-fn evidence(unit: &Unit) -> Vec<String> {
+fn evidence_of_unit(unit: &Unit) -> Vec<String> {
     let file = |file: &observation::ConfigFile| {
         let text = file.text.lossy();
         let lines = text.lines().filter(|line| !line.starts_with('['));

@@ -1,6 +1,6 @@
 //! Limits that were meant for a process and do not hold, or are missing.
 
-use super::{About, report};
+use super::faults::{About, report};
 use crate::audit::facts::Facts;
 use crate::audit::kind::Kind;
 use crate::model::{InForce, LimitCode, OwnerKind, Severity};

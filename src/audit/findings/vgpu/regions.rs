@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{About, report};
+use super::faults::{About, report};
 use crate::audit::facts::Facts;
 use crate::audit::kind::Kind;
 use crate::audit::{finding, wording};
