@@ -23,7 +23,7 @@ pub fn explain(
     limit: &TimeLimit,
 ) -> Result<Payload, AnalyseError> {
     let mut decoder = Decoder::within(limit);
-    let mut policies = Policies::new(observation);
+    let policies = Policies::new(observation);
     let (target, places, cgroup_id) = places(observation, subject)?;
     let programs: Vec<&Program> =
         places.iter().filter_map(|place| subject::program(observation, place.id).ok()).collect();

@@ -95,7 +95,7 @@ impl<'a> Inspection<'a> {
 
     /// The verdict for the processes in a cgroup, the v1 controller included;
     /// `unknown` for a cgroup that was not observed.
-    pub fn verdict(&mut self, cgroup: &Text, device: Device, request: Request) -> Verdict {
+    pub fn verdict(&self, cgroup: &Text, device: Device, request: Request) -> Verdict {
         let Some(cgroup) = self.cgroup(cgroup) else { return Verdict::Unknown };
         let observation = self.join.observation;
         let inside = || observation.processes.iter().filter(|process| process.cgroup == cgroup.path);
@@ -105,7 +105,7 @@ impl<'a> Inspection<'a> {
     }
 
     /// Which programs decided in a cgroup, in run order, and where.
-    pub fn decisions(&mut self, cgroup: &Text, device: Device, request: Request) -> Vec<Decision> {
+    pub fn decisions(&self, cgroup: &Text, device: Device, request: Request) -> Vec<Decision> {
         let Some(cgroup) = self.cgroup(cgroup) else { return Vec::new() };
         let followed = self.join.runs_of(cgroup, device, request);
         followed.into_iter().map(|(place, name, followed)| decision(place, name, &followed)).collect()
@@ -113,12 +113,12 @@ impl<'a> Inspection<'a> {
 
     /// The result of one program of the observation by itself; `unknown` if it
     /// depends on the cgroup it runs for.
-    pub fn program_verdict(&mut self, id: u32, device: Device, request: Request) -> Verdict {
+    pub fn program_verdict(&self, id: u32, device: Device, request: Request) -> Verdict {
         self.join.program_verdict(id, device, request)
     }
 
     /// Whether what a program returns depends on the cgroup it is asked in.
-    pub fn depends_on_place(&mut self, id: u32) -> bool {
+    pub fn depends_on_place(&self, id: u32) -> bool {
         self.join.depends_on_place(id)
     }
 }

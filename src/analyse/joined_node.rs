@@ -1,6 +1,7 @@
 //! Joins the parts of one observation: inventory, owners, programs, policies. Most
 //! answers begin here.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
@@ -36,7 +37,10 @@ pub(super) struct JoinedNode<'a> {
     tree: Tree<'a>,
     cgroups: HashMap<&'a Text, &'a observation::Cgroup>,
     users: HashMap<u32, &'a Text>,
-    decoder: Decoder,
+    limit: TimeLimit,
+    /// Behind a cell, because a question to it may decode something. It asks nobody back,
+    /// so that no borrow meets another.
+    decoder: RefCell<Decoder>,
     policies: Policies<'a>,
     table: PolicyTable,
     views: HashMap<Policy, Rc<GpuVerdicts>>,
@@ -56,7 +60,8 @@ impl<'a> JoinedNode<'a> {
             tree: Tree::new(&observation.cgroups),
             cgroups: observation.cgroups.iter().map(|cgroup| (&cgroup.path, cgroup)).collect(),
             users: observation.users.iter().map(|user| (user.uid, &user.name)).collect(),
-            decoder: Decoder::of_programs(&observation.programs, limit),
+            limit: limit.clone(),
+            decoder: RefCell::new(Decoder::of_programs(&observation.programs, limit)),
             policies: Policies::new(observation),
             table: PolicyTable::new(&observation.gpu_facts),
             views: HashMap::new(),
@@ -65,7 +70,7 @@ impl<'a> JoinedNode<'a> {
 
     /// The time limit.
     pub(super) fn limit(&self) -> &TimeLimit {
-        self.decoder.limit()
+        &self.limit
     }
 
     /// The name of a user, if the node has one.
@@ -87,7 +92,7 @@ impl<'a> JoinedNode<'a> {
     }
 
     fn view(&mut self, cgroup: &observation::Cgroup, inside: &[&Process]) -> Rc<GpuVerdicts> {
-        let policy = self.policies.of_cgroup(cgroup, inside, &mut self.decoder);
+        let policy = self.policies.of_cgroup(cgroup, inside, self.decoder.get_mut());
         self.view_of(policy)
     }
 
@@ -98,34 +103,36 @@ impl<'a> JoinedNode<'a> {
     }
 
     fn view_of(&mut self, policy: Policy) -> Rc<GpuVerdicts> {
+        let decoder = &*self.decoder.get_mut();
         let view = self.views.entry(policy);
-        let new = || Rc::new(GpuVerdicts::new(&self.gpus, &self.shared, policy, &self.decoder));
+        let new = || Rc::new(GpuVerdicts::new(&self.gpus, &self.shared, policy, decoder));
         view.or_insert_with(new).clone()
     }
 
     /// One verdict in a cgroup with these processes inside.
     pub(super) fn verdict(
-        &mut self,
+        &self,
         cgroup: &observation::Cgroup,
         inside: &[&Process],
         device: Device,
         request: Request,
     ) -> Verdict {
-        let policy = self.policies.of_cgroup(cgroup, inside, &mut self.decoder);
-        self.decoder.verdict(policy, device, request)
+        let decoder = &mut self.decoder.borrow_mut();
+        let policy = self.policies.of_cgroup(cgroup, inside, decoder);
+        decoder.verdict(policy, device, request)
     }
 
     /// Follows the programs in force in a cgroup, in run order: where each is
     /// attached, its name, its run.
     pub(super) fn runs_of(
-        &mut self,
+        &self,
         cgroup: &'a observation::Cgroup,
         device: Device,
         request: Request,
     ) -> Vec<(Effective, String, Followed)> {
         let (places, programs) = self.in_force(cgroup);
         let context = self.policies.context(Some(cgroup.id));
-        let proof = self.decoder.prove(&programs, &context, device, request);
+        let proof = self.decoder.borrow_mut().prove(&programs, &context, device, request);
         let names = programs.iter().map(|program| program.name.lossy().into_owned());
         places
             .into_iter()
@@ -146,15 +153,10 @@ impl<'a> JoinedNode<'a> {
     }
 
     /// The proof for the programs in force in a cgroup, in run order, with instructions.
-    pub(super) fn ways_of(
-        &mut self,
-        cgroup: &'a observation::Cgroup,
-        device: Device,
-        request: Request,
-    ) -> Ways {
+    pub(super) fn ways_of(&self, cgroup: &'a observation::Cgroup, device: Device, request: Request) -> Ways {
         let (places, programs) = self.in_force(cgroup);
         let context = self.policies.context(Some(cgroup.id));
-        explain::ways(&mut self.decoder, &context, (&places, &programs), (device, request))
+        explain::ways(&mut self.decoder.borrow_mut(), &context, (&places, &programs), (device, request))
     }
 
     /// How the kernel combines the programs in force in a cgroup.
@@ -171,16 +173,15 @@ impl<'a> JoinedNode<'a> {
     }
 
     /// The result of one program by itself.
-    pub(super) fn program_verdict(&mut self, id: u32, device: Device, request: Request) -> Verdict {
-        match self.policies.alone(id, &mut self.decoder) {
-            Some(policy) => self.decoder.verdict(policy, device, request),
-            None => Verdict::Unknown,
-        }
+    pub(super) fn program_verdict(&self, id: u32, device: Device, request: Request) -> Verdict {
+        let decoder = &mut self.decoder.borrow_mut();
+        let policy = self.policies.alone(id, decoder);
+        policy.map_or(Verdict::Unknown, |policy| decoder.verdict(policy, device, request))
     }
 
     /// Whether a program's place matters, or it is not known.
-    pub(super) fn depends_on_place(&mut self, id: u32) -> bool {
-        self.policies.alone(id, &mut self.decoder).is_none()
+    pub(super) fn depends_on_place(&self, id: u32) -> bool {
+        self.policies.alone(id, &mut self.decoder.borrow_mut()).is_none()
     }
 
     /// A cgroup for an answer.
@@ -190,7 +191,7 @@ impl<'a> JoinedNode<'a> {
         inside: &[&Process],
         processes: Vec<report::Process>,
     ) -> Cgroup {
-        let policy = self.policies.of_cgroup(cgroup, inside, &mut self.decoder);
+        let policy = self.policies.of_cgroup(cgroup, inside, self.decoder.get_mut());
         Cgroup {
             path: cgroup.path.lossy().into_owned(),
             path_hex: cgroup.path.hex(),
@@ -198,7 +199,7 @@ impl<'a> JoinedNode<'a> {
             owner: self.owners.of(&cgroup.path).cloned(),
             programs: self.tree.effective(cgroup),
             programs_unknown: cgroup.effective.missing().map(str::to_owned),
-            policy: self.table.add(policy, &mut self.decoder),
+            policy: self.table.add(policy, self.decoder.get_mut()),
             gpus: self.view_of(policy).verdicts.clone(),
             processes,
             unseen: cgroup.unseen.clone(),
@@ -210,7 +211,7 @@ impl<'a> JoinedNode<'a> {
         let used: BTreeSet<u32> =
             cgroups.iter().flat_map(|cgroup| &cgroup.programs).map(|program| program.id).collect();
         let programs =
-            programs::table(self.observation, &used, &mut self.policies, &mut self.table, &mut self.decoder);
+            programs::table(self.observation, &used, &self.policies, &mut self.table, self.decoder.get_mut());
         Payload {
             programs: Some(programs),
             cgroups: Some(cgroups),

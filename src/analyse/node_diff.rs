@@ -75,7 +75,7 @@ fn programs(a: &Cgroup, b: &Cgroup) -> Option<ProgramMove> {
 /// Each change of policy with the cgroups that it happened to.
 fn policies(a: &Observation, b: &Observation, pairs: &[Pair<'_>], limit: &TimeLimit) -> Vec<PolicyChange> {
     let mut decoder = Decoder::of_programs(a.programs.iter().chain(&b.programs), limit);
-    let (mut before, mut after) = (Policies::new(a), Policies::new(b));
+    let (before, after) = (Policies::new(a), Policies::new(b));
     let (inside_a, inside_b) = (by_cgroup(a), by_cgroup(b));
     let always_listed = rules::always_listed(&b.gpu_facts);
     let mut index: HashMap<(Policy, Policy), usize> = HashMap::new();

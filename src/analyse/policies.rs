@@ -1,5 +1,6 @@
 //! Decodes the policies of an observation, each once, however many cgroups share it.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::observation::{Cgroup, Observation, Process, Program, Text};
@@ -14,16 +15,18 @@ use super::subject::Subject;
 type Key = (Vec<u32>, Option<u64>, BTreeSet<Option<Text>>);
 
 /// Decodes the programs of one observation.
+///
+/// What was decoded is kept in cells, each borrowed for one look-up or one insertion.
 #[derive(Debug)]
 pub(super) struct Policies<'a> {
     observation: &'a Observation,
     programs: HashMap<u32, &'a Program>,
     combination: Combination,
     /// Policies of programs that decide the same wherever they are attached.
-    alone: HashMap<u32, Option<Policy>>,
+    alone: RefCell<HashMap<u32, Option<Policy>>>,
     /// Whether programs may ask in which cgroup they run.
-    reads_cgroup_id: HashMap<u32, bool>,
-    known: HashMap<Key, Policy>,
+    reads_cgroup_id: RefCell<HashMap<u32, bool>>,
+    known: RefCell<HashMap<Key, Policy>>,
 }
 
 impl<'a> Policies<'a> {
@@ -32,9 +35,9 @@ impl<'a> Policies<'a> {
             observation,
             programs: observation.programs.iter().map(|program| (program.id, program)).collect(),
             combination: Combination::of_kernel(&observation.host.kernel),
-            alone: HashMap::new(),
-            reads_cgroup_id: HashMap::new(),
-            known: HashMap::new(),
+            alone: RefCell::default(),
+            reads_cgroup_id: RefCell::default(),
+            known: RefCell::default(),
         }
     }
 
@@ -47,7 +50,7 @@ impl<'a> Policies<'a> {
 
     /// The policy of a subject.
     pub(super) fn of_subject(
-        &mut self,
+        &self,
         subject: &Subject,
         decoder: &mut Decoder,
     ) -> Result<Policy, AnalyseError> {
@@ -99,12 +102,7 @@ impl<'a> Policies<'a> {
 
     /// The policy of a cgroup: its programs and, where it is mounted, the v1
     /// controller of the processes inside.
-    pub(super) fn of_cgroup(
-        &mut self,
-        cgroup: &Cgroup,
-        inside: &[&Process],
-        decoder: &mut Decoder,
-    ) -> Policy {
+    pub(super) fn of_cgroup(&self, cgroup: &Cgroup, inside: &[&Process], decoder: &mut Decoder) -> Policy {
         let Some(ids) = cgroup.effective.known() else {
             let why = cgroup.effective.missing().unwrap_or_default();
             return decoder.unknown_policy(&format!("the programs in force could not be asked: {why}"));
@@ -113,8 +111,9 @@ impl<'a> Policies<'a> {
         let asks = !are_alone && ids.iter().any(|id| self.reads_cgroup_id(*id));
         let groups = self.groups(inside.iter().copied());
         let key = (ids.clone(), asks.then_some(cgroup.id), groups);
-        if let Some(policy) = self.known.get(&key) {
-            return *policy;
+        let known = self.known.borrow().get(&key).copied();
+        if let Some(policy) = known {
+            return policy;
         }
         let programs = match are_alone {
             true => self.of_each(ids, decoder),
@@ -124,12 +123,12 @@ impl<'a> Policies<'a> {
             Some(v1) => decoder.all_of(&[programs, v1]),
             None => programs,
         };
-        self.known.insert(key, policy);
+        self.known.borrow_mut().insert(key, policy);
         policy
     }
 
     /// The policy of programs that decide the same wherever they are attached.
-    fn of_each(&mut self, ids: &[u32], decoder: &mut Decoder) -> Policy {
+    fn of_each(&self, ids: &[u32], decoder: &mut Decoder) -> Policy {
         let policies: Vec<Policy> = ids.iter().filter_map(|id| self.alone(*id, decoder)).collect();
         decoder.all_of(&policies)
     }
@@ -144,23 +143,27 @@ impl<'a> Policies<'a> {
     }
 
     /// Whether the program may ask in which cgroup it runs.
-    fn reads_cgroup_id(&mut self, id: u32) -> bool {
-        let context = self.context(None);
+    fn reads_cgroup_id(&self, id: u32) -> bool {
+        if let Some(known) = self.reads_cgroup_id.borrow().get(&id) {
+            return *known;
+        }
         let program = self.programs.get(&id);
-        let reads = || program.is_some_and(|program| Decoder::reads_cgroup_id(program, &context));
-        *self.reads_cgroup_id.entry(id).or_insert_with(reads)
+        let reads = program.is_some_and(|program| Decoder::reads_cgroup_id(program, &self.context(None)));
+        self.reads_cgroup_id.borrow_mut().insert(id, reads);
+        reads
     }
 
     /// The policy of a program that decides the same everywhere; `None` if its
     /// place matters or the observation lacks it.
-    pub(super) fn alone(&mut self, id: u32, decoder: &mut Decoder) -> Option<Policy> {
-        if let Some(known) = self.alone.get(&id) {
-            return *known;
+    pub(super) fn alone(&self, id: u32, decoder: &mut Decoder) -> Option<Policy> {
+        let known = self.alone.borrow().get(&id).copied();
+        if let Some(known) = known {
+            return known;
         }
         let context = self.context(None);
         let program = self.programs.get(&id);
         let policy = program.and_then(|program| decoder.policy_anywhere(program, &context));
-        self.alone.insert(id, policy);
+        self.alone.borrow_mut().insert(id, policy);
         policy
     }
 
@@ -227,7 +230,7 @@ mod tests {
             maps: vec![Map { id: 7, ..Map::default() }],
             ..Observation::default()
         };
-        let (decoder, policies) = (&mut Decoder::new(), &mut Policies::new(&observation));
+        let (decoder, policies) = (&mut Decoder::new(), &Policies::new(&observation));
         let mut drawn = |program| {
             for id in 1..=5 {
                 let cgroup = Cgroup {
@@ -238,7 +241,7 @@ mod tests {
                 };
                 policies.of_cgroup(&cgroup, &[], decoder);
             }
-            std::mem::take(&mut policies.known).len()
+            policies.known.take().len()
         };
         assert_eq!([drawn(1), drawn(2)], [1, 5]);
     }

@@ -18,13 +18,13 @@ use super::writer;
 /// The answer of `gpumap prog`: the given programs with disassembly and rules.
 pub fn programs(observation: &Observation, ids: &[u32], limit: &TimeLimit) -> Result<Payload, AnalyseError> {
     let mut decoder = Decoder::of_programs(&observation.programs, limit);
-    let mut policies = Policies::new(observation);
+    let policies = Policies::new(observation);
     let mut rules = PolicyTable::new(&observation.gpu_facts);
     for id in ids {
         subject::program(observation, *id)?;
     }
     let ids: BTreeSet<u32> = ids.iter().copied().collect();
-    let mut programs = table(observation, &ids, &mut policies, &mut rules, &mut decoder);
+    let mut programs = table(observation, &ids, &policies, &mut rules, &mut decoder);
     let context = policies.context(None);
     for program in observation.programs.iter().filter(|program| ids.contains(&program.id)) {
         let meanings: BTreeMap<usize, String> = decoder.annotate(program, &context).into_iter().collect();
@@ -40,7 +40,7 @@ pub fn programs(observation: &Observation, ids: &[u32], limit: &TimeLimit) -> Re
 pub(super) fn table(
     observation: &Observation,
     ids: &BTreeSet<u32>,
-    policies: &mut Policies<'_>,
+    policies: &Policies<'_>,
     rules: &mut PolicyTable,
     decoder: &mut Decoder,
 ) -> BTreeMap<u32, Program> {

@@ -48,11 +48,11 @@ pub struct ProgramInForce {
 ///
 /// The observation does not hold the cgroup or one of its programs.
 pub fn stack(observation: &Observation, path: &Text, decoder: &mut Decoder) -> Result<Stack, AnalyseError> {
-    let mut policies = Policies::new(observation);
+    let policies = Policies::new(observation);
     let cgroup = subject::cgroup(observation, path)?;
     let tree = Tree::new(&observation.cgroups);
     let programs = tree.effective(cgroup).into_iter();
-    let programs = programs.map(|place| in_force(observation, cgroup, place, &mut policies, decoder));
+    let programs = programs.map(|place| in_force(observation, cgroup, place, &policies, decoder));
     let programs = programs.collect::<Result<Vec<_>, _>>()?;
     let together = policies.of_cgroup(cgroup, &[], decoder);
     let inside: Vec<&Process> =
@@ -69,7 +69,7 @@ pub fn policies_below<'a>(
     top: &Text,
     decoder: &mut Decoder,
 ) -> Vec<(&'a observation::Cgroup, Policy)> {
-    let mut policies = Policies::new(observation);
+    let policies = Policies::new(observation);
     let is_below =
         |cgroup: &&observation::Cgroup| CgroupPath::new(&cgroup.path).is_at_or_below(CgroupPath::new(top));
     let cgroups = observation.cgroups.iter().filter(is_below);
@@ -80,7 +80,7 @@ fn in_force(
     observation: &Observation,
     cgroup: &observation::Cgroup,
     place: Effective,
-    policies: &mut Policies<'_>,
+    policies: &Policies<'_>,
     decoder: &mut Decoder,
 ) -> Result<ProgramInForce, AnalyseError> {
     let program: &Program = subject::program(observation, place.id)?;

@@ -77,7 +77,7 @@ pub use prog::write as prog;
 pub use repair::write as repair;
 pub use style::Style;
 pub use summary::write as summary;
-pub use top::{Colors, KEYS, Theme, draw as top};
+pub use top::{Cells, Colors, KEYS, Theme, draw as top};
 pub use vgpu::write as region;
 pub use watch::{not_seen, write as event};
 pub use watch_policy::line as policy_event;

@@ -8,12 +8,9 @@ use gpumap::analyse::{self, CallerAllocation};
 use gpumap::audit::{self, Config};
 use gpumap::model::{CellState, MatrixOrder, Membership, Owner, OwnerKind};
 use gpumap::observation::Observation;
-use gpumap::render::{self, Colors, Theme};
+use gpumap::render::{self, Cells, Colors, Theme};
 use gpumap::report::{Finding, Gpu, Matrix, MatrixCell, MatrixProcess, MatrixRow};
 use gpumap::top::{Content, Effect, Key, Keys, Moment, Origin, State};
-use ratatui::backend::CrosstermBackend;
-use ratatui::layout::Rect;
-use ratatui::{Terminal, TerminalOptions, Viewport};
 use snapbox::data::DataFormat;
 use snapbox::{Data, assert_data_eq};
 
@@ -52,11 +49,9 @@ fn saved(name: &str) -> Moment {
 fn drawn(state: &mut State, (width, height): (u16, u16), theme: Theme) -> (vt100::Parser, Vec<u8>) {
     let mut bytes = Vec::new();
     for _ in 0..2 {
-        let viewport = Viewport::Fixed(Rect { x: 0, y: 0, width, height });
-        let backend = CrosstermBackend::new(&mut bytes);
-        let mut terminal = Terminal::with_options(backend, TerminalOptions { viewport }).unwrap();
-        let mut extent = gpumap::top::Extent::default();
-        terminal.draw(|frame| extent = render::top(frame.buffer_mut(), state, theme)).unwrap();
+        let mut cells = Cells::new((width, height));
+        let extent = render::top(&mut cells, state, theme);
+        bytes.extend(cells.changes(&Cells::new((width, height))));
         state.drawn(extent);
     }
     let size = |size: u16| size.try_into().unwrap();

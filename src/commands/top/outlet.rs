@@ -3,11 +3,9 @@
 //! heeded all the same.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Write as _};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -19,25 +17,12 @@ const LAST: Duration = Duration::from_millis(200);
 /// Bytes that are written at a time where the kernel might wait for room.
 const PART: usize = 256;
 
-/// A terminal to write to. What is written is sent by `flush`, all of it or, where that
-/// fails or takes too long, the beginning; the rest is thrown away. Only [`Outlet::check`]
-/// tells the failure: the library that draws prints it on standard error otherwise, which
-/// is the same terminal.
+/// A terminal to write to.
 #[derive(Debug)]
 pub(super) struct Outlet {
     file: File,
-    buffer: Vec<u8>,
     /// Bytes that are written at a time.
     part: usize,
-    shared: Arc<Shared>,
-}
-
-/// What all outlets of a terminal have in common.
-#[derive(Debug, Default)]
-struct Shared {
-    /// Nothing is sent any more.
-    is_closed: AtomicBool,
-    failure: Mutex<Option<io::Error>>,
 }
 
 impl Outlet {
@@ -55,32 +40,24 @@ impl Outlet {
             Ok(file) => (file, usize::MAX),
             Err(_) => (terminal.try_clone_to_owned()?.into(), PART),
         };
-        Ok(Self { file, buffer: Vec::new(), part, shared: Arc::default() })
+        Ok(Self { file, part })
     }
 
-    /// Another one of the same terminal.
-    pub(super) fn copy(&self) -> io::Result<Self> {
-        let (file, shared) = (self.file.try_clone()?, Arc::clone(&self.shared));
-        Ok(Self { file, buffer: Vec::new(), part: self.part, shared })
-    }
-
-    /// The first failure since the last call: `TimedOut` where the terminal takes nothing.
-    pub(super) fn check(&self) -> io::Result<()> {
-        let mut failure = self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        failure.take().map_or(Ok(()), Err)
-    }
-
-    /// Sends nothing more, from none of them.
-    pub(super) fn close(&self) {
-        self.shared.is_closed.store(true, Ordering::Relaxed);
+    /// Sends these bytes: all, or where that fails or takes too long, the beginning.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::TimedOut`] where the terminal takes nothing.
+    pub(super) fn send(&self, bytes: &[u8]) -> io::Result<()> {
+        self.send_within(bytes, DRAWING)
     }
 
     /// Sends these last bytes, if that takes a moment.
-    pub(super) fn last(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.send(bytes, LAST)
+    pub(super) fn last(&self, bytes: &[u8]) -> io::Result<()> {
+        self.send_within(bytes, LAST)
     }
 
-    fn send(&self, mut bytes: &[u8], longest: Duration) -> io::Result<()> {
+    fn send_within(&self, mut bytes: &[u8], longest: Duration) -> io::Result<()> {
         let end = Instant::now() + longest;
         while !bytes.is_empty() {
             self.wait(end)?;
@@ -109,24 +86,5 @@ impl Outlet {
 impl AsFd for Outlet {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
-    }
-}
-
-impl Write for Outlet {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.buffer.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        let bytes = std::mem::take(&mut self.buffer);
-        if self.shared.is_closed.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        if let Err(error) = self.send(&bytes, DRAWING) {
-            let mut failure = self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner);
-            failure.get_or_insert(error);
-        }
-        Ok(())
     }
 }

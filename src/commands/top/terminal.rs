@@ -1,16 +1,11 @@
 //! The terminal: taken when the screen begins, given back on every way out.
 
 use std::fs::File;
-use std::io::{self, IsTerminal as _, Read as _, Write as _};
+use std::io::{self, IsTerminal as _, Read as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::termios::{self, SetArg, Termios};
-use ratatui::Terminal as Drawing;
-use ratatui::TerminalOptions;
-use ratatui::Viewport;
-use ratatui::backend::CrosstermBackend;
-use ratatui::layout::Rect;
 use terminal_size::terminal_size_of;
 
 use super::outlet::Outlet;
@@ -18,7 +13,7 @@ use super::signals;
 use crate::cli::Color;
 use crate::commands::invocation::Failure;
 use crate::model::ProblemCode;
-use crate::render::{self, Colors, Theme};
+use crate::render::{self, Cells, Colors, Theme};
 use crate::top::{Extent, State};
 
 /// To the other screen, without a cursor.
@@ -73,7 +68,8 @@ pub(super) struct Terminal {
     input: File,
     output: Outlet,
     before: Termios,
-    drawing: Drawing<CrosstermBackend<Outlet>>,
+    /// What it shows.
+    shown: Cells,
     size: (u16, u16),
 }
 
@@ -94,8 +90,7 @@ impl Terminal {
     fn of(input: File, output: Outlet) -> io::Result<Self> {
         let before = termios::tcgetattr(&input)?;
         let size = size(&output);
-        let drawing = drawing(&output, size)?;
-        let mut terminal = Self { input, output, before, drawing, size };
+        let mut terminal = Self { input, output, before, shown: Cells::new(size), size };
         terminal.enter()?;
         Ok(terminal)
     }
@@ -105,9 +100,7 @@ impl Terminal {
         let mut raw = self.before.clone();
         termios::cfmakeraw(&mut raw);
         termios::tcsetattr(&self.input, SetArg::TCSANOW, &raw)?;
-        self.output.write_all(ENTER)?;
-        self.output.flush()?;
-        self.output.check()
+        self.output.send(ENTER)
     }
 
     /// Gives it back. Whether that works is of no use to know.
@@ -144,10 +137,8 @@ impl Terminal {
         let size = size(&self.output);
         if size != self.size {
             self.size = size;
-            self.output.write_all(b"\x1b[0m\x1b[2J")?;
-            self.output.flush()?;
-            self.output.check()?;
-            self.drawing = drawing(&self.output, size)?;
+            self.shown = Cells::new(size);
+            self.output.send(b"\x1b[0m\x1b[2J")?;
         }
         Ok(())
     }
@@ -163,23 +154,23 @@ impl Terminal {
     /// Takes the terminal anew: somebody else may have used it.
     pub(super) fn retake(&mut self) -> io::Result<()> {
         self.size = size(&self.output);
-        self.drawing = drawing(&self.output, self.size)?;
+        self.shown = Cells::new(self.size);
         self.enter()
     }
 
     /// Draws the cells that changed.
     pub(super) fn draw(&mut self, state: &State, theme: Theme) -> io::Result<Extent> {
-        let mut extent = Extent::default();
-        self.drawing.draw(|frame| extent = render::top(frame.buffer_mut(), state, theme))?;
-        self.output.check()?;
-        Ok(extent)
+        let mut cells = Cells::new(self.size);
+        let extent = render::top(&mut cells, state, theme);
+        let changes = cells.changes(&self.shown);
+        self.shown = cells;
+        self.output.send(&changes).map(|()| extent)
     }
 }
 
 impl Drop for Terminal {
     fn drop(&mut self) {
         self.leave();
-        self.output.close();
     }
 }
 
@@ -190,12 +181,6 @@ fn failed(error: &io::Error) -> Failure {
 fn size(output: &Outlet) -> (u16, u16) {
     let said = terminal_size_of(output);
     said.map_or(USUAL, |(width, height)| (width.0.min(MOST.0), height.0.min(MOST.1)))
-}
-
-/// A screen of this size, with nothing on it.
-fn drawing(output: &Outlet, (width, height): (u16, u16)) -> io::Result<Drawing<CrosstermBackend<Outlet>>> {
-    let viewport = Viewport::Fixed(Rect { x: 0, y: 0, width, height });
-    Drawing::with_options(CrosstermBackend::new(output.copy()?), TerminalOptions { viewport })
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! The last line: the keys that do something here, or what is typed.
 
-use ratatui::layout::Rect;
-
 use super::canvas::Canvas;
+use super::cells::Rect;
 use crate::top::{Origin, State, View};
 
 /// Draws it at `y`.

@@ -1,27 +1,24 @@
 //! Where text is put on the screen. It is made harmless here: what would move the
 //! cursor or turn the direction of writing is shown as an escape.
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::{Position, Rect};
-use ratatui::style::Style;
-
+use super::cells::{Cells, Rect, Style};
 use super::palette::Theme;
 use crate::render::sanitize;
 
 /// A screen.
 pub(super) struct Canvas<'b> {
-    buffer: &'b mut Buffer,
+    cells: &'b mut Cells,
     pub(super) theme: Theme,
 }
 
 impl<'b> Canvas<'b> {
-    pub(super) fn new(buffer: &'b mut Buffer, theme: Theme) -> Self {
-        Self { buffer, theme }
+    pub(super) fn new(cells: &'b mut Cells, theme: Theme) -> Self {
+        Self { cells, theme }
     }
 
     /// Writes at most `width` columns of text, and says how many it took.
     pub(super) fn text(&mut self, x: u16, y: u16, width: u16, text: &str, style: Style) -> u16 {
-        let area = self.buffer.area;
+        let area = self.area();
         if x >= area.right() || y >= area.bottom() {
             return 0;
         }
@@ -29,8 +26,7 @@ impl<'b> Canvas<'b> {
         // A column has at least one character, unless these combine with others.
         let safe = sanitize::short(text, usize::from(room).saturating_mul(4), "");
         let spelled = self.spelled(&safe);
-        let (end, _) = self.buffer.set_stringn(x, y, spelled, usize::from(room), style);
-        end.saturating_sub(x)
+        self.cells.text(x, y, room, &spelled, style)
     }
 
     /// The same, with a mark at the end of text that has no room.
@@ -51,29 +47,27 @@ impl<'b> Canvas<'b> {
 
     /// Writes one of our own glyphs, which is one column wide.
     pub(super) fn symbol(&mut self, x: u16, y: u16, symbol: &'static str, style: Style) {
-        if let Some(cell) = self.buffer.cell_mut(Position::new(x, y)) {
-            cell.set_symbol(symbol).set_style(style);
-        }
+        self.cells.text(x, y, 1, symbol, style);
     }
 
     /// Gives a part of the screen a style, and leaves its text.
     pub(super) fn style(&mut self, area: Rect, style: Style) {
-        self.buffer.set_style(area.intersection(self.buffer.area), style);
+        self.cells.style(area, style);
     }
 
     /// Clears a part of the screen.
     pub(super) fn clear(&mut self, area: Rect) {
-        let area = area.intersection(self.buffer.area);
-        for position in area.positions() {
-            if let Some(cell) = self.buffer.cell_mut(position) {
-                cell.reset();
-            }
-        }
+        self.cells.clear(area);
+    }
+
+    /// All of the screen.
+    pub(super) fn area(&self) -> Rect {
+        self.cells.area()
     }
 
     /// The width of the screen.
     pub(super) fn width(&self) -> u16 {
-        self.buffer.area.width
+        self.area().width
     }
 
     /// The text in the characters that the terminal has.

@@ -2,10 +2,8 @@
 
 use std::io;
 
-use ratatui::layout::Rect;
-use ratatui::style::Style;
-
 use super::canvas::Canvas;
+use super::cells::{Rect, Style};
 use super::fold::folded;
 use super::palette::Theme;
 use super::table::sets;

@@ -1,8 +1,7 @@
 //! The first line: which node, how many of what, and since when it is so.
 
-use ratatui::layout::Rect;
-
 use super::canvas::{Canvas, columns};
+use super::cells::Rect;
 use crate::model::{MatrixOrder, Membership, Severity};
 use crate::render::counted::counted;
 use crate::render::sanitize;

@@ -1,8 +1,7 @@
 //! The help: keys, and what the glyphs mean.
 
-use ratatui::layout::Rect;
-
 use super::canvas::Canvas;
+use super::cells::Rect;
 use super::detail;
 use crate::model::CellState;
 use crate::render::cell::{Glyph, UNSURE};

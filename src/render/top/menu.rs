@@ -1,8 +1,7 @@
 //! The menu of orders.
 
-use ratatui::layout::Rect;
-
 use super::canvas::Canvas;
+use super::cells::Rect;
 use crate::model::MatrixOrder;
 
 /// Draws it in the middle of an area.

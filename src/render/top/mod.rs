@@ -1,4 +1,4 @@
-//! The screen of `gpumap top`, drawn into a buffer of cells.
+//! The screen of `gpumap top`, drawn into cells.
 //!
 //! Drawing lays out and computes nothing else. What it shows is a
 //! [`State`](crate::top::State); how much of it had room is its answer. All text goes
@@ -6,6 +6,7 @@
 
 mod bar;
 mod canvas;
+mod cells;
 mod columns;
 mod detail;
 mod fold;
@@ -16,12 +17,11 @@ mod palette;
 mod strip;
 mod table;
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-
 use crate::top::{Extent, State, View};
 use canvas::Canvas;
+use cells::Rect;
 
+pub use cells::Cells;
 pub use help::KEYS;
 pub use palette::{Colors, Theme};
 
@@ -29,9 +29,9 @@ pub use palette::{Colors, Theme};
 const LEAST: (u16, u16) = (24, 8);
 
 /// Draws the screen, and says how much there was room for.
-pub fn draw(buffer: &mut Buffer, state: &State, theme: Theme) -> Extent {
-    let area = buffer.area;
-    let mut canvas = Canvas::new(buffer, theme);
+pub fn draw(cells: &mut Cells, state: &State, theme: Theme) -> Extent {
+    let mut canvas = Canvas::new(cells, theme);
+    let area = canvas.area();
     if area.width < LEAST.0 || area.height < LEAST.1 {
         canvas.text(0, 0, area.width, "too small", theme.plain());
         return Extent::default();

@@ -1,7 +1,6 @@
 //! Colours. Nothing is shown by colour alone: glyphs, letters and words say the same.
 
-use ratatui::style::{Color, Modifier, Style};
-
+use super::cells::{Color, Style};
 use crate::model::{CellState, Severity};
 
 /// The colours that a terminal has.
@@ -28,83 +27,83 @@ pub struct Theme {
 impl Theme {
     /// Ordinary text.
     pub(super) fn plain(self) -> Style {
-        Style::new()
+        Style::default()
     }
 
     /// Text that matters less.
     pub(super) fn faint(self) -> Style {
         match self.colors {
-            Colors::None => Style::new(),
-            Colors::Sixteen => Style::new().fg(Color::DarkGray),
-            Colors::Many => Style::new().fg(Color::Indexed(244)),
+            Colors::None => Style::default(),
+            Colors::Sixteen => Style::default().fg(Color::GRAY),
+            Colors::Many => Style::default().fg(Color(244)),
         }
     }
 
     /// Text that matters more.
     pub(super) fn strong(self) -> Style {
-        Style::new().add_modifier(Modifier::BOLD)
+        Style::default().bold()
     }
 
     /// The names of columns, keys and sections.
     pub(super) fn title(self) -> Style {
-        self.colored(self.strong(), Color::Cyan)
+        self.colored(self.strong(), Color::CYAN)
     }
 
     /// The lines at the top and at the bottom.
     pub(super) fn frame(self) -> Style {
         match self.colors {
-            Colors::None | Colors::Sixteen => Style::new().add_modifier(Modifier::REVERSED),
-            Colors::Many => Style::new().fg(Color::Indexed(252)).bg(Color::Indexed(238)),
+            Colors::None | Colors::Sixteen => Style::default().reversed(),
+            Colors::Many => Style::default().fg(Color(252)).bg(Color(238)),
         }
     }
 
     /// What the user is at, in a list or in the matrix.
     pub(super) fn cursor(self) -> Style {
-        Style::new().add_modifier(Modifier::REVERSED)
+        Style::default().reversed()
     }
 
     /// The row of the cursor.
     pub(super) fn current(self) -> Style {
         match self.colors {
             Colors::None | Colors::Sixteen => self.strong(),
-            Colors::Many => Style::new().bg(Color::Indexed(236)),
+            Colors::Many => Style::default().bg(Color(236)),
         }
     }
 
     /// Something is not as it should be on this screen.
     pub(super) fn alert(self) -> Style {
-        self.colored(self.strong(), Color::Yellow)
+        self.colored(self.strong(), Color::YELLOW)
     }
 
     /// A verdict that allows, and one that denies.
     pub(super) fn verdict(self, allows: bool) -> Style {
-        self.colored(self.strong(), if allows { Color::Green } else { Color::Red })
+        self.colored(self.strong(), if allows { Color::GREEN } else { Color::RED })
     }
 
     /// A severity.
     pub(super) fn severity(self, severity: Severity) -> Style {
         match severity {
-            Severity::Critical => self.colored(self.strong(), Color::Red),
-            Severity::Warning => self.colored(Style::new(), Color::Yellow),
+            Severity::Critical => self.colored(self.strong(), Color::RED),
+            Severity::Warning => self.colored(Style::default(), Color::YELLOW),
             Severity::Note => self.faint(),
         }
     }
 
     /// The state of a cell.
     pub(super) fn cell(self, state: CellState) -> Style {
-        let plain = Style::new();
+        let plain = Style::default();
         match state {
             CellState::Nothing => self.faint(),
-            CellState::Allowed => self.colored(plain, Color::Blue),
-            CellState::Asked => self.colored(plain, Color::Cyan),
-            CellState::Held | CellState::GrantedHeld => self.colored(self.strong(), Color::Green),
-            CellState::Granted => self.colored(plain, Color::Blue),
-            CellState::GrantedAsked => self.colored(plain, Color::Cyan),
-            CellState::Unknown => self.colored(plain, Color::Yellow),
-            CellState::Claimed => self.colored(plain, Color::Magenta),
-            CellState::Lost => self.colored(self.strong(), Color::Magenta),
-            CellState::Beyond => self.colored(plain, Color::Yellow),
-            CellState::BeyondHeld | CellState::HeldDenied => self.colored(self.strong(), Color::Red),
+            CellState::Allowed => self.colored(plain, Color::BLUE),
+            CellState::Asked => self.colored(plain, Color::CYAN),
+            CellState::Held | CellState::GrantedHeld => self.colored(self.strong(), Color::GREEN),
+            CellState::Granted => self.colored(plain, Color::BLUE),
+            CellState::GrantedAsked => self.colored(plain, Color::CYAN),
+            CellState::Unknown => self.colored(plain, Color::YELLOW),
+            CellState::Claimed => self.colored(plain, Color::MAGENTA),
+            CellState::Lost => self.colored(self.strong(), Color::MAGENTA),
+            CellState::Beyond => self.colored(plain, Color::YELLOW),
+            CellState::BeyondHeld | CellState::HeldDenied => self.colored(self.strong(), Color::RED),
         }
     }
 

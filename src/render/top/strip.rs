@@ -1,8 +1,7 @@
 //! The strip below the matrix: findings, then what happened to programs.
 
-use ratatui::layout::Rect;
-
 use super::canvas::Canvas;
+use super::cells::Rect;
 use crate::render::{sanitize, watch_policy};
 use crate::report::Finding;
 use crate::top::{State, View};

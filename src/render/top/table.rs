@@ -1,9 +1,7 @@
 //! The matrix: names of rows, a glyph for each GPU, and numbers beside it.
 
-use ratatui::layout::Rect;
-use ratatui::style::{Modifier, Style};
-
 use super::canvas::{Canvas, columns};
+use super::cells::{Rect, Style};
 use super::columns::{Columns, Extra, MARKS};
 use super::fold::folded;
 use crate::model::{CellState, Membership, Severity};
@@ -73,8 +71,7 @@ fn gpu_names(canvas: &mut Canvas<'_>, x: u16, y: u16, columns: &Columns, at: usi
     let theme = canvas.theme;
     let mut x = x;
     for (label, column) in columns.labels.iter().zip(columns.first + 1..) {
-        let style =
-            if column == at { theme.title().add_modifier(Modifier::UNDERLINED) } else { theme.title() };
+        let style = if column == at { theme.title().underlined() } else { theme.title() };
         canvas.text(x + 1, y, columns.width - 1, label, style);
         x += columns.width;
     }
@@ -169,7 +166,7 @@ impl Line<'_> {
         let theme = canvas.theme;
         let mut style = theme.cell(cell.state);
         if matches!(cell.finding, Some(Severity::Critical | Severity::Warning)) {
-            style = style.add_modifier(Modifier::UNDERLINED);
+            style = style.underlined();
         }
         if is_cursor {
             style = style.patch(theme.cursor());

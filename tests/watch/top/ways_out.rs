@@ -75,8 +75,7 @@ fn ways_out_of_a_live_screen() {
 }
 
 /// Make sure that gpumap ends when its terminal is gone: that of a saved node, and above
-/// a live one. ratatui speaks of the loss on standard error, in the thread of the screen;
-/// that must not wait for another thread.
+/// a live one.
 #[test]
 fn lost_terminal() {
     let Some(tmux) = saved("", (80, 24)) else { return };
