@@ -168,10 +168,11 @@ fn older_bpftool() {
 /// may extend a sign, and the lowest byte of the address may be zero.
 #[test]
 fn a_move_that_is_only_compared() {
-    let listing = "   0: r6 = r1\n   1: r0 = 1\n   2: r3 = 7\n   3: if r6 != 0x0 goto pc+3\n   4: r0 = 0\n   5: if r3 == 0x7 goto pc+1\n   6: r0 = *(u32 *)(r6 +0)\n   7: exit\n";
+    let listing = "   0: (bf) r6 = r1\n   1: (b7) r0 = 1\n   2: (b7) r3 = 7\n   3: (55) if r6 != 0x0 goto pc+3\n   4: (b7) r0 = 0\n   5: (15) if r3 == 0x7 goto pc+1\n   6: (61) r0 = *(u32 *)(r6 +0)\n   7: (95) exit\n";
     let found = verdicts(one(listing.as_bytes()));
     assert!(found.iter().all(|verdict| *verdict == Verdict::Unknown), "{found:?}");
-    let used = listing.replace("r0 = 0\n", "r0 = *(u32 *)(r6 +0)\n").replace("!= 0x0", "== 0x0");
+    let used =
+        listing.replace("(b7) r0 = 0", "(61) r0 = *(u32 *)(r6 +0)").replace("(55) if r6 !=", "(15) if r6 ==");
     assert!(!verdicts(one(used.as_bytes())).contains(&Verdict::Unknown), "{used}");
 }
 
