@@ -278,7 +278,8 @@ mod tests {
     fn layout() {
         assert_eq!(std::mem::offset_of!(LoadBody, name), 48);
         assert_eq!(std::mem::offset_of!(LoadBody, attach_type), 68);
-        assert_eq!(size_of::<LoadBody>(), 72);
+        assert_eq!(std::mem::offset_of!(LoadBody, functions), 80);
+        assert_eq!(size_of::<LoadBody>(), 96);
         assert_eq!(std::mem::offset_of!(LinkBody, path), 16);
         assert_eq!(std::mem::offset_of!(LinkBody, pid), 56);
         assert_eq!(size_of::<LinkBody>(), 64);
