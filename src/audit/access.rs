@@ -141,5 +141,5 @@ fn find(owner: Option<&Owner>, index: &HashMap<&Owner, usize>) -> Option<usize> 
 
 fn allows_all(policies: Option<&BTreeMap<String, Policy>>, id: &str) -> bool {
     let policy = policies.and_then(|policies| policies.get(id));
-    policy.is_some_and(|policy| policy.default == Verdict::Allow && policy.exact && policy.rules.is_empty())
+    policy.is_some_and(Policy::allows_everything)
 }

@@ -7,10 +7,10 @@ use crate::audit::kind::{Family, Kind};
 use crate::audit::tenants::{about, gpus_with, views};
 use crate::audit::wording;
 use crate::gpu;
-use crate::model::Severity;
 use crate::model::{Confidence, DeviceType, OwnerKind};
-use crate::model::{Request, RuleType, Vendor, Verdict};
-use crate::report::{Finding, Rule};
+use crate::model::{Request, Vendor, Verdict};
+use crate::model::{Rule, Severity};
+use crate::report::Finding;
 
 const MAJOR: Kind = Kind {
     id: "stale-major",
@@ -101,8 +101,8 @@ fn allowed_majors(facts: &Facts<'_>, place: usize) -> Vec<u32> {
     let is_ours = |major: u32| {
         gpu::driver_names(gpu_facts, DeviceType::Char, major).iter().any(|name| name.starts_with("nvidia"))
     };
-    let rules = allowing(facts, place).into_iter().filter(|rule| rule.major[0] == rule.major[1]);
-    let mut majors: Vec<u32> = rules.map(|rule| rule.major[0]).collect();
+    let rules = allowing(facts, place).into_iter().filter_map(|rule| rule.major.single());
+    let mut majors: Vec<u32> = rules.collect();
     majors.retain(|major| DYNAMIC.iter().any(|range| range.contains(major)) && !is_ours(*major));
     majors.sort_unstable();
     majors.dedup();
@@ -117,9 +117,10 @@ fn allowing<'f>(facts: &'f Facts<'_>, place: usize) -> Vec<&'f Rule> {
     let policy = policy.filter(|policy| policy.default == Verdict::Deny && policy.exact);
     let rules = policy.into_iter().flat_map(|policy| &policy.rules);
     let opens = |rule: &&Rule| {
-        rule.verdict == Verdict::Allow && rule.kind != RuleType::Block && rule.requests.contains("rw")
+        let is_char = rule.kind != Some(DeviceType::Block);
+        rule.verdict == Verdict::Allow && is_char && rule.requests.contains(Request::ReadWrite)
     };
-    rules.filter(opens).collect()
+    rules.map(|listed| &listed.rule).filter(opens).collect()
 }
 
 fn major(facts: &mut Facts<'_>, tenant: &Tenant) -> Option<Finding> {
@@ -176,10 +177,13 @@ fn minor(facts: &mut Facts<'_>, tenant: &Tenant) -> Option<Finding> {
     }
     let exists = |minor: &u32| ours.iter().any(|gpu| gpu.minor == Some(*minor));
     let named = |place: usize| -> Vec<u32> {
-        let rules = allowing(facts, place).into_iter().filter(|rule| rule.major == [NVIDIA, NVIDIA]);
-        let narrow = rules.filter(|rule| rule.minor_mask.is_none() && rule.minor[1] - rule.minor[0] < WIDE);
+        let rules = allowing(facts, place)
+            .into_iter()
+            .filter(|rule| (rule.major.first, rule.major.last) == (NVIDIA, NVIDIA));
+        let narrow =
+            rules.filter(|rule| rule.minor.mask.is_none() && rule.minor.last - rule.minor.first < WIDE);
         narrow
-            .flat_map(|rule| rule.minor[0]..=rule.minor[1])
+            .flat_map(|rule| rule.minor.first..=rule.minor.last)
             .filter(|minor| *minor <= LAST_GPU && !exists(minor))
             .collect()
     };
