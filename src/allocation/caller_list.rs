@@ -3,9 +3,9 @@
 use crate::model::AllocationSource;
 use crate::report::{Gpu, GpuSet};
 
-use super::lines::short;
 use super::numbering::Numbering;
 use super::resolve::{self, by_uuid, is_uuid};
+use super::short;
 
 /// The forms of an entry that are accepted, for error messages.
 const FORMS: &str =

@@ -4,7 +4,7 @@
 //! Names are matched without expanding the list, and expansion is bounded, because
 //! ten bytes can stand for four thousand million hosts.
 
-use super::lines::short;
+use super::short;
 
 /// How long a list may be when it is written out.
 #[derive(Clone, Copy, Debug)]

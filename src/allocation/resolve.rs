@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::report::{Gpu, GpuSet};
 
-use super::lines::short;
 use super::numbering::Numbering;
+use super::short;
 use super::slot::Slot;
 
 /// More entries than any list of Slurm's has.
