@@ -4,7 +4,7 @@ use super::pages::UNMATCHED;
 use crate::audit::access::verdict;
 use crate::audit::facts::Facts;
 use crate::audit::finding;
-use crate::model::{Vendor, Verdict};
+use crate::model::{DeviceType, Vendor, Verdict};
 use crate::observation::Unit;
 use crate::report::Finding;
 use crate::unit::names_of_nothing;
