@@ -2,10 +2,10 @@
 
 use crate::model::AllocationSource;
 use crate::report::{Gpu, GpuSet};
+use crate::slurm_conf::short;
 
 use super::numbering::Numbering;
 use super::resolve::{self, by_uuid, is_uuid};
-use super::short;
 
 /// The forms of an entry that are accepted, for error messages.
 const FORMS: &str =

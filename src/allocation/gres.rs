@@ -8,8 +8,7 @@
 
 use std::collections::HashSet;
 
-use super::{hostlist, short};
-use crate::slurm_conf::{self, ConfLine};
+use crate::slurm_conf::{self, ConfLine, short};
 
 /// How Slurm looks for GPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -143,7 +142,7 @@ impl GresReader {
         let list = line.get("nodename").unwrap_or_default();
         let mut ours = false;
         for name in &names.any {
-            ours |= hostlist::contains(list, name).map_err(|why| at(line, &why))?;
+            ours |= slurm_conf::contains(list, name).map_err(|why| at(line, &why))?;
         }
         self.ours |= ours;
         self.others |= !ours;
@@ -237,8 +236,8 @@ fn files(line: &ConfLine) -> Result<Vec<Vec<String>>, String> {
     let single = line.get("file").or_else(|| line.get("files"));
     match (single, line.get("multiplefiles")) {
         (Some(_), Some(_)) => Err("File and MultipleFiles exclude each other".to_owned()),
-        (Some(list), None) => Ok(hostlist::expand(list)?.into_iter().map(|file| vec![file]).collect()),
-        (None, Some(list)) => match hostlist::expand(list)? {
+        (Some(list), None) => Ok(slurm_conf::expand(list)?.into_iter().map(|file| vec![file]).collect()),
+        (None, Some(list)) => match slurm_conf::expand(list)? {
             files if files.len() < 2 => Err("MultipleFiles has one file".to_owned()),
             files => Ok(vec![files]),
         },

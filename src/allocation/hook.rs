@@ -10,10 +10,10 @@
 use crate::model::AllocationSource;
 use crate::observation::{Environment, Variable};
 use crate::report::{Gpu, GpuSet};
+use crate::slurm_conf::short;
 
 use super::numbering::Numbering;
 use super::resolve::{self, is_uuid};
-use super::short;
 
 /// Variables with the job's GPUs in Prolog and Epilog, best first.
 const GLOBAL: [&str; 3] = ["CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "SLURM_JOB_GPUS"];

@@ -9,7 +9,6 @@
 mod caller_list;
 mod gres;
 mod hook;
-mod hostlist;
 mod natural_order;
 mod numbering;
 mod order;
@@ -18,10 +17,4 @@ mod slot;
 
 pub use caller_list::caller_list;
 pub use hook::{Of, of_claim, of_hook};
-pub use hostlist::host_names;
 pub use numbering::Numbering;
-
-/// An entry, short enough for a message.
-fn short(entry: &str) -> String {
-    entry.chars().take(64).collect()
-}

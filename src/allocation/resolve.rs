@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use crate::report::{Gpu, GpuSet};
+use crate::slurm_conf::short;
 
 use super::numbering::Numbering;
-use super::short;
 use super::slot::Slot;
 
 /// More entries than any list of Slurm's has.

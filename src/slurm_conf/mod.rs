@@ -5,7 +5,12 @@
 //! behind it or not, joins the next line. Before any other character `\` is dropped. What
 //! is left are pairs `Key=Value`: upper and lower case are the same in keys, blanks may
 //! stand around `=`, and a value with blanks stands in double quotes. What is no pair makes
-//! Slurm refuse the file. No file is read here: who follows an `Include` does that.
+//! Slurm refuse the file. No file is read here: who follows an `Include` does that. Values
+//! that list hosts or device files are read by [`expand`] and its kin.
+
+mod hostlist;
+
+pub use hostlist::{contains, expand, host_names, short};
 
 /// A logical line: physical ones that `\` joins, without comments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
