@@ -36,7 +36,7 @@ fn bug(document: &[u8]) -> Value {
 fn a_panic_is_a_failure() {
     let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let hook = std::panic::take_hook();
-    panic::install();
+    failure::install();
     let (exit, out, err) = outcome(&["--json", "node"], |invocation, _| {
         invocation.out.write_all(b"{\"half\":")?;
         let thread = std::thread::spawn(|| panic!("the\nreason"));

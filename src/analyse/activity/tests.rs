@@ -246,7 +246,7 @@ fn totals_of_owners() {
         let mut kept = reading(clock * SECOND, Vec::new());
         follower.keep(&mut kept);
         let all = kept.totals.clone();
-        let told = totals::totals_of(&with(node(), kept));
+        let told = ledger::totals_of(&with(node(), kept));
         let job =
             told.into_iter().find(|one| one.owner.as_ref().is_some_and(|owner| owner.job_id == Some(4711)));
         (all, job.unwrap())
