@@ -59,7 +59,7 @@ pub use error::AnalyseError;
 pub use explain::explain;
 pub use holdings::{Holdings, denied_of};
 pub use inspection::Inspection;
-pub use leftovers::{cgroups_of_job, leftovers};
+pub use leftovers::{cgroups_of_job, is_in_cgroup_of, leftovers};
 pub use limits::limits;
 pub use matrix::{add_rates, allocation_cell, matrix, matrix_cell};
 pub use moves::{MovedReach, left_owner};

@@ -76,6 +76,7 @@ mod repair;
 mod request;
 mod source;
 mod span;
+mod vacancy;
 mod variable;
 mod verdict;
 
@@ -104,5 +105,6 @@ pub use repair::{IntentionSource, JournalState, RepairState, ReplaceMode};
 pub use request::{BadRequests, Request, RequestSet};
 pub use source::{AllocationSource, JobEvidence, JobIdSource};
 pub use span::Span;
+pub use vacancy::Vacancy;
 pub use variable::{HOOK_VARIABLES, LIMIT_VARIABLES, VARIABLES, choosing_variables, device_variables};
 pub use verdict::{Verdict, Verdicts};
