@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let Some(path) = arguments.first() else { return Ok(()) };
     let recursive = arguments.iter().any(|argument| argument == "-r");
     let runs = arguments.iter().skip(1).find_map(|argument| argument.parse().ok()).unwrap_or(10);
-    let targets = [CgroupTarget { path: path.into(), recursive }];
+    let targets = [CgroupTarget::typed(path, recursive)];
     let mut last = None;
     for _ in 0..runs {
         let start = Instant::now();

@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let engine = if engine == "proc" { ScanMethod::Proc } else { ScanMethod::Iterators };
     let runs = arguments.get(2).map_or(Ok(15), |runs| runs.parse())?;
     let options = Options { cgroup_root: Some(path.into()), ..Options::default() };
-    let targets = [CgroupTarget { path: "/".into(), recursive: true }];
+    let targets = [CgroupTarget::all()];
     let start = Instant::now();
     let mut processes = ProcessMonitor::start(&options, Some(engine))?;
     println!("{:10} start    {:8.2} ms", engine.name(), start.elapsed().as_secs_f64() * 1e3);

@@ -3,7 +3,7 @@
 use crate::gpu;
 use crate::observation::Observation;
 use crate::policy::{AlwaysListed, Decoder, Policy, TimeLimit};
-use crate::report::{Change, Diff, GpuChange, Omitted, Payload};
+use crate::report::{Change, Diff, GpuChange, ListedRule, Omitted, Payload};
 
 use super::error::AnalyseError;
 use super::gpu_verdicts::gpu_verdicts;
@@ -64,7 +64,7 @@ pub(super) fn changes(
         .into_iter()
         .flat_map(|change| {
             let (from, to) = (change.from, change.to);
-            let rules: Vec<_> = change.rules.iter().map(rules::rule).collect();
+            let rules: Vec<_> = change.rules.into_iter().map(ListedRule::from).collect();
             rules.into_iter().map(move |rule| Change { from, to, rule })
         })
         .collect();

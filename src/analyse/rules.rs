@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::gpu::Labels;
-use crate::model::{Device, DeviceType, RuleType, Verdict};
+use crate::model::{Device, DeviceType, Rule, Verdict};
 use crate::observation::GpuFacts;
-use crate::policy::{self, AlwaysListed, Decoder, Numbers, Unsettled};
-use crate::report::{Mask, Omitted, Policy, Rule, Unknown};
+use crate::policy::{self, AlwaysListed, Decoder, Unsettled};
+use crate::report::{ListedRule, Omitted, Policy, Unknown};
 
 /// The policies of an answer by id.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl PolicyTable {
             id.push('+');
         }
         let mut policy_report = report(&id, policy, decoder, &self.always_listed);
-        policy_report.rules.iter_mut().for_each(|rule| rule.names = self.names(rule));
+        policy_report.rules.iter_mut().for_each(|rule| rule.names = self.names(&rule.rule));
         self.policies.insert(id.clone(), policy_report);
         self.ids.insert(policy, id.clone());
         id
@@ -51,9 +51,8 @@ impl PolicyTable {
 
     /// The drivers of the one major that a rule names.
     fn names(&self, rule: &Rule) -> Vec<String> {
-        let [first, last] = rule.major;
-        let is_one = first == last && rule.kind == RuleType::Char && rule.major_mask.is_none();
-        self.majors.get(&first).filter(|_| is_one).cloned().unwrap_or_default()
+        let major = rule.major.single().filter(|_| rule.kind == Some(DeviceType::Char));
+        major.and_then(|major| self.majors.get(&major)).cloned().unwrap_or_default()
     }
 }
 
@@ -79,38 +78,20 @@ fn dynamic_majors(facts: &GpuFacts) -> BTreeMap<u32, Vec<String>> {
 
 fn report(id: &str, policy: policy::Policy, decoder: &mut Decoder, always_listed: &AlwaysListed) -> Policy {
     let list = decoder.rules_with(policy, always_listed);
+    let listed =
+        |rule: &Rule| ListedRule { not_drawn: list.not_drawn.contains(rule), ..ListedRule::from(*rule) };
     Policy {
         id: id.to_owned(),
         default: list.default,
         exact: list.omitted.is_none() && decoder.is_known(policy),
         not_drawn: list.default == Verdict::Unknown && list.unknown.iter().any(|open| open.not_drawn),
-        rules: list.rules.iter().map(|one| drawn_rule(one, &list.not_drawn)).collect(),
+        rules: list.rules.iter().map(listed).collect(),
         unknown: list.unknown.into_iter().map(unknown).collect(),
         omitted: list.omitted.map(|questions| Omitted { questions }),
     }
 }
 
-fn drawn_rule(one: &policy::Rule, not_drawn: &[policy::Rule]) -> Rule {
-    Rule { not_drawn: not_drawn.contains(one), ..rule(one) }
-}
-
 fn unknown(open: Unsettled) -> Unknown {
     let rules = open.rules.iter().map(ToString::to_string).collect();
     Unknown { rules, why: open.why, not_drawn: open.not_drawn }
-}
-
-/// A rule of the decoder as an answer has it.
-pub fn rule(rule: &policy::Rule) -> Rule {
-    let mask = |numbers: Numbers| numbers.mask.map(|mask| Mask { mask: mask.mask, value: mask.value });
-    Rule {
-        verdict: rule.verdict,
-        kind: rule.kind.into(),
-        major: [rule.major.first, rule.major.last],
-        minor: [rule.minor.first, rule.minor.last],
-        requests: rule.requests.to_string(),
-        major_mask: mask(rule.major),
-        minor_mask: mask(rule.minor),
-        not_drawn: false,
-        names: Vec::new(),
-    }
 }

@@ -3,20 +3,19 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use nix::libc;
 
 use super::error::ApplyError;
 use crate::analyse;
-use crate::model::{CgroupPath, Device, DeviceType, Request, RuleType, Verdict};
+use crate::model::{CgroupPath, Device, DeviceType, Request, Verdict};
 use crate::observation::{Cgroup, Observation, Text};
 use crate::observe::verify::{self, Node};
 use crate::observe::{self, CgroupTarget, ObserveError, Options};
 use crate::policy::{Combination, Context, Decoder, Policy};
-use crate::report::Rule;
+use crate::report::ListedRule;
 use crate::sys::absence::OrAbsent as _;
 use crate::sys::dir::Dir;
 use crate::sys::retry::again;
@@ -30,8 +29,7 @@ const CGROUP_LIMIT: usize = 16;
 
 /// Everything at and below a cgroup as it is now.
 pub(super) fn look(options: &Options, level: &Text) -> Result<Observation, ApplyError> {
-    let path = PathBuf::from(std::ffi::OsStr::from_bytes(level.as_bytes()));
-    Ok(observe::cgroups(options, &[CgroupTarget { path, recursive: true }])?)
+    Ok(observe::cgroups(options, &[CgroupTarget::observed(level, true)])?)
 }
 
 /// The cgroups of the first look at and below `level` that the second one lacks
@@ -68,7 +66,12 @@ pub(super) struct AskedFromInside {
 
 /// Asks the kernel in cgroups at and below `meant` about the devices of `rules` and
 /// about those of GPUs, and compares its answers with the decoded policies.
-pub(super) fn ask(options: &Options, now: &mut Observation, meant: &Text, rules: &[Rule]) -> AskedFromInside {
+pub(super) fn ask(
+    options: &Options,
+    now: &mut Observation,
+    meant: &Text,
+    rules: &[ListedRule],
+) -> AskedFromInside {
     let (nodes, not_asked) = nodes(options, now, rules);
     let mut asked = AskedFromInside { not_asked, ..AskedFromInside::default() };
     if nodes.is_empty() && asked.not_asked.is_empty() {
@@ -124,12 +127,11 @@ fn with_processes(now: &Observation, meant: &Text) -> Vec<Text> {
 
 /// Nodes of character devices of the rules, and of GPUs, so that what must stay denied
 /// is asked about too; and what of `/dev` could not be looked at, a sentence each.
-fn nodes(options: &Options, now: &Observation, rules: &[Rule]) -> (Vec<Node>, Vec<String>) {
-    let is_single = |rule: &&Rule| {
-        rule.kind == RuleType::Char && rule.major[0] == rule.major[1] && rule.minor[0] == rule.minor[1]
-    };
+fn nodes(options: &Options, now: &Observation, rules: &[ListedRule]) -> (Vec<Node>, Vec<String>) {
+    let characters =
+        rules.iter().map(|listed| &listed.rule).filter(|rule| rule.kind == Some(DeviceType::Char));
     let wanted: HashSet<(u32, u32)> =
-        rules.iter().filter(is_single).map(|rule| (rule.major[0], rule.minor[0])).collect();
+        characters.filter_map(|rule| rule.major.single().zip(rule.minor.single())).collect();
     let majors: HashSet<u32> = wanted.iter().map(|(major, _)| *major).collect();
     let known = now.gpu_facts.nodes.iter().filter(|node| node.kind == DeviceType::Char);
     let mut nodes: Vec<Node> =

@@ -128,7 +128,7 @@ fn summary(facts: &Facts<'_>, granted: &CallerAllocation, scope: &AuditScope) ->
     if !scope.is_here(payload) {
         remarks.push("the job has no cgroup here".to_owned());
     }
-    remarks.extend(payload.unknown_parts().into_iter().map(|what| format!("it is not known {what}")));
+    remarks.extend(analyse::unknown_parts(payload).into_iter().map(|what| format!("it is not known {what}")));
     Audit {
         checked: Checked {
             cgroups: facts.places.len(),
@@ -136,7 +136,7 @@ fn summary(facts: &Facts<'_>, granted: &CallerAllocation, scope: &AuditScope) ->
             processes: facts.processes().count(),
             gpus: facts.gpus().len(),
         },
-        unknown: payload.has_unknown(),
+        unknown: analyse::has_unknown(payload),
         remarks,
         options: AuditOptions { allocated: granted.list.clone(), ..AuditOptions::default() },
         ..Audit::default()

@@ -100,7 +100,7 @@ impl<'a> Tenant<'a> {
         self.denies_some = inside().any(|cgroup| cgroup.gpus.iter().any(is_denied));
         self.privileged = inside().all(|cgroup| {
             let policy = policies.and_then(|policies| policies.get(&cgroup.policy));
-            policy.is_some_and(allows_everything)
+            policy.is_some_and(Policy::allows_everything)
         });
     }
 
@@ -196,10 +196,6 @@ pub(super) fn capabilities(instance: &MigInstance) -> Option<[(u32, u32); 2]> {
 /// The number of the node that gates a GPU.
 pub(super) fn number(gpu: &Gpu) -> Option<(u32, u32)> {
     gpu.major.zip(gpu.minor)
-}
-
-fn allows_everything(policy: &Policy) -> bool {
-    policy.default == Verdict::Allow && policy.exact && policy.rules.is_empty()
 }
 
 /// Whether an owner gets GPUs for itself: a whole job, a container, a pod, a

@@ -2,17 +2,15 @@
 //! /proc/PID/cgroup prints it, and `/proc/31337`.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 
+use crate::model::CgroupPathBuf;
+
 /// Reads the path of a cgroup.
 pub fn cgroup() -> impl TypedValueParser<Value = PathBuf> {
-    OsStringValueParser::new().map(|text: OsString| match text.as_bytes().strip_prefix(b"0::") {
-        Some(path) => OsString::from_vec(path.to_vec()).into(),
-        None => PathBuf::from(text),
-    })
+    OsStringValueParser::new().map(|text: OsString| CgroupPathBuf::pasted(&text).to_owned())
 }
 
 /// The process whose cgroup `/proc/PID` or `/proc/PID/cgroup` means.

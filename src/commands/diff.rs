@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::files::{self, saved};
 use super::invocation::{Failure, Invocation, cgroup_paths, envelope};
@@ -10,7 +10,7 @@ use super::subject::programs::{Gathered, gather};
 use super::subject::{self, Resolved};
 use crate::analyse::Subject;
 use crate::cli::{self, DiffArgs, Exit, ProgramSource, Side, Sides};
-use crate::model::{CgroupPath, ProblemCode};
+use crate::model::{CgroupPath, CgroupPathBuf, ProblemCode};
 use crate::observation::{Observation, Scope, Text};
 use crate::observe::{self, CgroupTarget};
 use crate::report::{Diff, Payload};
@@ -112,7 +112,7 @@ fn beside(
         Side::Word(text) if text == "-" || Path::new(text).is_file() || split(text).is_some() => {
             return Ok(None);
         }
-        Side::Word(text) => PathBuf::from(text),
+        Side::Word(text) => CgroupPathBuf::pasted(text).to_owned(),
         Side::Cgroup(path) => path.clone(),
         Side::Pid(_) | Side::Job(_) => return Ok(None),
     };
@@ -124,14 +124,13 @@ fn beside(
     let (path, mut other) = match from {
         Some(from) => (saved::find(from, &path)?, from.clone()),
         None => {
-            let found = observe::path_cgroup(&invocation.options(), &cgroup_paths::live(invocation, &path)?);
-            let path = found.map_err(|error| neither(error.into()))?;
-            let text = Text::from(path.as_os_str().as_bytes());
-            if !is_whole(&file, &text) {
+            let path = Text::from(cgroup_paths::live(invocation, &path).map_err(neither)?);
+            if !is_whole(&file, &path) {
                 return Ok(None);
             }
             invocation.wanted_facts.detail = true;
-            (text, observe::cgroups(&invocation.options(), &[CgroupTarget { path, recursive: true }])?)
+            let target = CgroupTarget::observed(&path, true);
+            (path, observe::cgroups(&invocation.options(), &[target])?)
         }
     };
     if !is_whole(&file, &path) || !is_whole(&other, &path) {
@@ -213,10 +212,10 @@ fn word(
     match from {
         _ if text == "-" || path.is_file() => file(invocation, path),
         Some(observation) => {
-            let subject = Subject::Cgroup(saved::find(observation, path)?);
+            let subject = Subject::Cgroup(saved::find(observation, CgroupPathBuf::pasted(text))?);
             Ok(Resolved { observation: observation.clone(), subject })
         }
-        None => subject::cgroup(invocation, path).map_err(neither),
+        None => subject::cgroup(invocation, CgroupPathBuf::pasted(text)).map_err(neither),
     }
 }
 

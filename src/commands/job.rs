@@ -48,7 +48,7 @@ fn list(invocation: &mut Invocation<'_>, args: &JobArgs) -> Result<Exit, Failure
     let observation = node::whole(invocation, &args.allocation, args.state.as_deref())?;
     let mut payload =
         analyse::node(&observation, &allocation::granted(&args.allocation), &invocation.decoding)?;
-    let is_unknown = payload.has_unknown();
+    let is_unknown = analyse::has_unknown(&payload);
     let is_job = |owner: &Owner| owner.kind.is_job() && owner.is_workload();
     payload.owners.iter_mut().for_each(|rows| rows.retain(|row| is_job(&row.owner)));
     (payload.cgroups, payload.policies, payload.programs) = (None, None, None);

@@ -1,6 +1,6 @@
 //! `gpumap node`: the node's GPUs and whose they are.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::files::{self, activity_state, saved};
 use super::invocation::{Failure, Invocation};
@@ -68,10 +68,7 @@ pub(super) fn whole(
             allocation::add(invocation, &asked.slurm, &mut observation)?;
             observation
         }
-        None => {
-            let all = CgroupTarget { path: PathBuf::from("/"), recursive: true };
-            observe::cgroups(&invocation.options(), &[all])?
-        }
+        None => observe::cgroups(&invocation.options(), &[CgroupTarget::all()])?,
     };
     activity_state::add(invocation, state, &mut observation)?;
     Ok(observation)
@@ -85,7 +82,7 @@ fn compact(
 ) -> Result<Exit, Failure> {
     let node = fleet::compact(&observation, payload);
     observation.errors = fleet::first_problems(&observation.errors);
-    let is_unknown = payload.has_unknown();
+    let is_unknown = analyse::has_unknown(&payload);
     let payload = Payload { compact: Some(Box::new(node)), ..Payload::default() };
     invocation.answer_about(&observation, payload, is_unknown, render::node)
 }

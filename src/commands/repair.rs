@@ -2,10 +2,10 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::files::saved;
-use super::invocation::{Failure, Invocation, envelope};
+use super::invocation::{Failure, Invocation, cgroup_paths, envelope};
 use super::subject::devices::Devices;
 use super::subject::{self, Resolved, allocation};
 use crate::analyse::Subject;
@@ -13,11 +13,12 @@ use crate::apply::{self, Undone};
 use crate::cli::device::{self, DeviceArgument};
 use crate::cli::{Exit, RepairArgs};
 use crate::gpu::NameError;
-use crate::model::{Device, JournalState, ProblemCode, RepairState, Request, RequestSet, Span, Verdict};
+use crate::model::{
+    Device, JournalState, Numbers, ProblemCode, RepairState, Request, RequestSet, Rule, Span, Verdict,
+};
 use crate::observation::{Observation, Problem, Text};
 use crate::observe::{self, CgroupTarget};
 use crate::owner::Directory;
-use crate::policy::{Numbers, Rule};
 use crate::render;
 use crate::repair::{self, Like, PlannedSwap, RepairRequest};
 use crate::report::{Payload, RepairJournal};
@@ -119,8 +120,7 @@ fn around(invocation: &Invocation<'_>, observation: &Observation, at: &Path) -> 
     if invocation.global.from.is_some() {
         return saved::find(observation, at);
     }
-    let path = observe::path_cgroup(&invocation.options(), at)?;
-    Ok(Text::from(path.as_os_str().as_bytes()))
+    Ok(cgroup_paths::live(invocation, at)?.into())
 }
 
 /// The words of the command line that say what should be allowed, to be printed in a
@@ -209,10 +209,7 @@ fn container(
             allocation::add_gres_conf(invocation, args.gres_conf.as_deref(), &mut observation)?;
             observation
         }
-        None => {
-            let all = CgroupTarget { path: PathBuf::from("/"), recursive: true };
-            observe::cgroups(&invocation.options(), &[all])?
-        }
+        None => observe::cgroups(&invocation.options(), &[CgroupTarget::all()])?,
     };
     let found = Directory::new(&observation).containers(word);
     match found.as_slice() {
@@ -250,8 +247,7 @@ fn observe_all(
     let needs_all = args.direct || args.apply || args.at.is_some();
     let needs_all = needs_all || !args.allow.is_empty() || args.allocated.is_some();
     let top = if needs_all { "/".into() } else { repair::unit_of(&path).unwrap_or_else(|| path.clone()) };
-    let target =
-        CgroupTarget { path: PathBuf::from(std::ffi::OsStr::from_bytes(top.as_bytes())), recursive: true };
+    let target = CgroupTarget::observed(&top, true);
     Ok((observe::cgroups(&invocation.options(), &[target])?, path))
 }
 

@@ -1,8 +1,6 @@
 //! `gpumap vgpu`: limits of libvgpu.so and SoftMig, and whether they are in
 //! force.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use super::files::{self, saved};
@@ -62,10 +60,7 @@ fn live(invocation: &Invocation<'_>, args: &VgpuArgs) -> Result<Observation, Fai
 /// too. What cannot be seen of the others is no fault of this answer.
 fn one_process(options: &observe::Options, pid: u32) -> Result<Observation, Failure> {
     let mut observation = observe::processes(options, &[pid])?;
-    let targets = observation.processes.iter().map(|process| CgroupTarget {
-        path: OsStr::from_bytes(process.cgroup.as_bytes()).into(),
-        recursive: false,
-    });
+    let targets = observation.processes.iter().map(|process| CgroupTarget::observed(&process.cgroup, false));
     let Ok(around) = observe::cgroups(options, &targets.collect::<Vec<_>>()) else { return Ok(observation) };
     observation.processes.extend(around.processes.into_iter().filter(|process| process.pid != pid));
     for region in around.regions {

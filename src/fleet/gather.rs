@@ -238,7 +238,7 @@ impl Gatherer {
         let state = self.state_of(&observation)?;
         let payload = audit::audit(&observation, &granted, &Config::default(), &self.limit);
         let payload = payload.map_err(|error| Refusal::why(error.to_string()))?;
-        let unknown = payload.has_unknown();
+        let unknown = analyse::has_unknown(&payload);
         let found = payload.findings.as_deref().unwrap_or_default();
         let kept = Room::findings_of(&mut self.room, &mut self.tables, found);
         let what = Audited { kept, ..audited::of_payload(&mut self.tables, &payload) };

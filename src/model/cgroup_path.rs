@@ -1,4 +1,14 @@
-//! Paths of cgroups, and whether one is at or below another.
+//! Paths of cgroups: what a user's path means, and whether one cgroup is at or below
+//! another.
+//!
+//! There is one grammar for a path that somebody typed, [`CgroupPathBuf::typed`], whether
+//! the cgroup is looked for on the node or in a saved observation. A path that the kernel
+//! told is a path already ([`CgroupPath::new`], [`CgroupPathBuf::observed`]) and is never
+//! read by that grammar: a cgroup may be called `sys` or `0::`.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Component, Path, PathBuf};
 
 /// A cgroup's path from the cgroup root: `/` is the root, and slashes at the end are
 /// ignored.
@@ -70,6 +80,85 @@ impl<'a> CgroupPath<'a> {
     pub fn relative(self) -> &'a [u8] {
         self.0.strip_prefix(b"/").unwrap_or(self.0)
     }
+
+    /// The names on the way from the root; none for the root itself.
+    pub fn names(self) -> impl Iterator<Item = &'a [u8]> {
+        self.0.split(|byte| *byte == b'/').filter(|name| !name.is_empty())
+    }
+}
+
+/// A cgroup's path from the cgroup root, owned: `/`, or names with a `/` before each.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CgroupPathBuf(Vec<u8>);
+
+impl CgroupPathBuf {
+    /// The root.
+    #[must_use]
+    pub fn root() -> Self {
+        Self(b"/".to_vec())
+    }
+
+    /// The path of a cgroup that was observed.
+    pub fn observed(path: impl AsRef<[u8]>) -> Self {
+        Self(CgroupPath::new(&path).as_bytes().to_vec())
+    }
+
+    /// The path with these names.
+    pub fn of_names(names: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Self {
+        let path =
+            names.into_iter().fold(Vec::new(), |path, name| [&path, &b"/"[..], name.as_ref()].concat());
+        if path.is_empty() { Self::root() } else { Self(path) }
+    }
+
+    /// A path as it was typed, without the `0::` of a line of `/proc/PID/cgroup`.
+    #[must_use]
+    pub fn pasted(text: &OsStr) -> &Path {
+        let path = text.as_bytes().strip_prefix(b"0::").unwrap_or(text.as_bytes());
+        Path::new(OsStr::from_bytes(path))
+    }
+
+    /// What a path means that somebody typed, where the hierarchy is mounted at `mount`: a
+    /// path below that, or a path from the root, with or without a `/` before it. `.` and
+    /// `..` are resolved in the text. `None` if it leads above the root.
+    #[must_use]
+    pub fn typed(path: &Path, mount: &Path) -> Option<Self> {
+        let below =
+            if mount.as_os_str().is_empty() { path } else { path.strip_prefix(mount).unwrap_or(path) };
+        let mut names = Vec::new();
+        for component in below.components() {
+            match component {
+                Component::Normal(name) => names.push(name.as_bytes()),
+                Component::ParentDir => drop(names.pop()?),
+                Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
+            }
+        }
+        Some(Self::of_names(names))
+    }
+
+    /// The path, borrowed.
+    #[must_use]
+    pub fn as_path(&self) -> CgroupPath<'_> {
+        CgroupPath::new(&self.0)
+    }
+}
+
+impl From<CgroupPathBuf> for Vec<u8> {
+    fn from(path: CgroupPathBuf) -> Self {
+        path.0
+    }
+}
+
+/// For messages, and for what takes paths of files.
+impl From<&CgroupPathBuf> for PathBuf {
+    fn from(path: &CgroupPathBuf) -> Self {
+        OsStr::from_bytes(&path.0).into()
+    }
+}
+
+impl AsRef<[u8]> for CgroupPathBuf {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
 }
 
 #[cfg(test)]
@@ -131,5 +220,45 @@ mod tests {
         assert_eq!(CgroupPath::new("/").relative(), b"");
         assert_eq!(CgroupPath::new("/a/b/").relative(), b"a/b");
         assert_eq!(CgroupPath::new(b"/\xff").relative(), b"\xff");
+    }
+
+    /// Make sure that a typed path means one cgroup however it is written, and that none
+    /// leads out of the hierarchy.
+    #[test]
+    fn typed() {
+        let of = |path: &str, mount: &str| CgroupPathBuf::typed(Path::new(path), Path::new(mount));
+        let root = "/sys/fs/cgroup";
+        for (path, expected) in [
+            ("/sys/fs/cgroup/a/b", "/a/b"),
+            ("/sys/fs/cgroup/", "/"),
+            ("/sys/fs/cgroup", "/"),
+            ("/sys/fs/cgroupx/a", "/sys/fs/cgroupx/a"),
+            ("/a//b/./c/../d/", "/a/b/d"),
+            ("/a/../a", "/a"),
+            ("a/./b", "/a/b"),
+            ("/", "/"),
+            (".", "/"),
+        ] {
+            assert_eq!(of(path, root), Some(CgroupPathBuf::observed(expected)), "{path}");
+        }
+        for path in ["..", "a/../..", "/..", "/sys/fs/cgroup/.."] {
+            assert_eq!(of(path, root), None, "{path}");
+        }
+        for mount in ["", "/"] {
+            assert_eq!(of("/a", mount), Some(CgroupPathBuf::observed("/a")));
+        }
+    }
+
+    /// Make sure that a path that was observed is the one that its names make.
+    #[test]
+    fn names() {
+        for path in ["/", "/a", "/a/b"] {
+            let path = CgroupPathBuf::observed(path);
+            assert_eq!(CgroupPathBuf::of_names(path.as_path().names()), path);
+        }
+        assert_eq!(
+            (CgroupPathBuf::observed(""), CgroupPathBuf::observed("/a/")),
+            (CgroupPathBuf::root(), CgroupPathBuf::of_names(["a"]))
+        );
     }
 }

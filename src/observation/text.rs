@@ -7,6 +7,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::model::CgroupPathBuf;
+
 /// Text of unknown encoding: a cgroup name, a command name.
 ///
 /// In JSON it is a string when it is UTF-8, else `{"hex": "…"}`, so that
@@ -56,6 +58,12 @@ impl From<&str> for Text {
 impl From<String> for Text {
     fn from(text: String) -> Self {
         Self(text.into_bytes())
+    }
+}
+
+impl From<CgroupPathBuf> for Text {
+    fn from(path: CgroupPathBuf) -> Self {
+        Self(path.into())
     }
 }
 

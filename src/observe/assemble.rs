@@ -2,9 +2,6 @@
 //! the programs, processes and GPUs that belong to them.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
 
 use super::cgroups::hierarchy::Hierarchy;
 use super::cgroups::walk::{self, VisitedCgroup, WalkPlan};
@@ -18,7 +15,7 @@ use super::programs::symbols;
 use super::slurm_config as config;
 use super::{containers, gpu, host, rights, units, view};
 use crate::model::ProblemCode;
-use crate::observation::{Observation, Problem, Process, take_regions};
+use crate::observation::{Observation, Problem, Process, Text, take_regions};
 use crate::sys::bpf::CGROUP_DEVICE_PROGRAM;
 use crate::sys::caps::Capability::SysAdmin;
 
@@ -124,14 +121,13 @@ pub fn processes_and(
     let mut log = Log::new(options.deadline);
     let hierarchy = Hierarchy::find(options)?;
     let processes = by_pid::read_all(options, &hierarchy, pids, &mut log)?;
-    let path = |process: &Process| PathBuf::from(OsStr::from_bytes(process.cgroup.as_bytes()));
-    let paths: BTreeSet<PathBuf> = processes.iter().map(path).collect();
-    let targets = paths.into_iter().map(|path| CgroupTarget { path, recursive: false });
+    let paths: BTreeSet<&Text> = processes.iter().map(|process| &process.cgroup).collect();
+    let targets = paths.into_iter().map(|path| CgroupTarget::observed(path, false));
     let targets = targets.chain(others.iter().cloned());
     // One that is removed in this moment loses its process, not the others.
     let mut there = Vec::new();
     for target in targets {
-        match hierarchy.resolve(&target.path) {
+        match hierarchy.find_target(&target) {
             Ok(_) => there.push(target),
             Err(ObserveError::NoSuchCgroup { .. }) => {}
             Err(error) => return Err(error),
@@ -186,8 +182,7 @@ pub fn program(options: &Options, id: u32) -> Result<Observation, ObserveError> 
 pub fn add_places(options: &Options, observation: &mut Observation) -> Result<(), ObserveError> {
     let mut log = Log::new(options.deadline);
     let hierarchy = Hierarchy::find(options)?;
-    let all = CgroupTarget { path: PathBuf::from("/"), recursive: true };
-    let (plan, scope) = WalkPlan::new(&hierarchy, &[all])?;
+    let (plan, scope) = WalkPlan::new(&hierarchy, &[CgroupTarget::all()])?;
     let mut seen = walk::walk(&hierarchy, &plan, &mut log);
     let ids: BTreeSet<u32> = observation.programs.iter().map(|program| program.id).collect();
     seen.retain(|seen| {

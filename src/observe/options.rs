@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
+use crate::model::CgroupPathBuf;
+
 /// What to observe, where, and for how long.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -63,10 +65,35 @@ impl Default for Options {
 /// A cgroup to observe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CgroupTarget {
-    /// An absolute path below the cgroup root's mount point, or a path from
-    /// the root, with or without a leading `/`. Without one it is a path from
-    /// the working directory if that is a cgroup.
-    pub path: PathBuf,
+    pub(super) path: TargetPath,
     /// Whether to observe everything below it too.
-    pub recursive: bool,
+    pub(super) recursive: bool,
+}
+
+/// How a cgroup is named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum TargetPath {
+    /// As somebody wrote it.
+    Typed(PathBuf),
+    /// By its path from the root.
+    Observed(CgroupPathBuf),
+}
+
+impl CgroupTarget {
+    /// The cgroup that a user's path means: an absolute path below the cgroup root's mount
+    /// point, or a path from the root, with or without a leading `/`. Without one it is a
+    /// path from the working directory if that is a cgroup.
+    pub fn typed(path: impl Into<PathBuf>, recursive: bool) -> Self {
+        Self { path: TargetPath::Typed(path.into()), recursive }
+    }
+
+    /// A cgroup that was observed, by its path from the root.
+    pub fn observed(path: impl AsRef<[u8]>, recursive: bool) -> Self {
+        Self { path: TargetPath::Observed(CgroupPathBuf::observed(path)), recursive }
+    }
+
+    /// All cgroups.
+    pub fn all() -> Self {
+        Self::observed("/", true)
+    }
 }

@@ -6,9 +6,8 @@
 use super::decoder::Decoder;
 use super::diagram::Bdd;
 use super::inputs;
-use super::rule::{Numbers, Rule};
 use super::types::Policy;
-use crate::model::{Device, DeviceType, MAX_MINOR, Request, Verdict};
+use crate::model::{Device, DeviceType, MAX_MINOR, Numbers, Request, Rule, Verdict};
 
 /// Minors that GPU drivers use: NVIDIA's cards and `nvidiactl` are below 256,
 /// DRM's cards and render nodes below 192 (`drivers/gpu/drm/drm_drv.c`).

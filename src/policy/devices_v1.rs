@@ -3,9 +3,8 @@
 use super::decoder::Decoder;
 use super::diagram::Bdd;
 use super::origin::digest_of_parts;
-use super::rule::{Numbers, Rule};
 use super::types::Policy;
-use crate::model::{DeviceType, MAX_MAJOR, MAX_MINOR, Request, RequestSet, Verdict};
+use crate::model::{DeviceType, MAX_MAJOR, MAX_MINOR, Numbers, Request, RequestSet, Rule, Verdict};
 
 /// The only line of a group whose default is allow.
 const ALL: &str = "a *:* rwm";

@@ -90,7 +90,6 @@ pub use decoder::Decoder;
 pub use notation::BadRules;
 pub use proof::{Followed, FollowedStep, Proof};
 pub use question::Question;
-pub use rule::{Mask, Numbers, Rule};
 pub use rules::{PolicyDifference, RuleList, Unsettled};
 pub use time_limit::TimeLimit;
 pub use types::{Combination, Context, Policy};

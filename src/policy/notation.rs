@@ -1,7 +1,7 @@
-//! Reads rules in the notation in which gpumap prints them: the other direction
-//! of [`super::rules`].
+//! Makes a policy of rules as gpumap prints them: the other direction of
+//! [`super::rules`].
 //!
-//! One rule stands on a line: a verdict, a device type, numbers, requests.
+//! One [`Rule`] stands on a line.
 //!
 //! ```text
 //! deny   a *:* rwm  (everything not named below)
@@ -15,9 +15,9 @@
 
 use super::decoder::Decoder;
 use super::diagram::Bdd;
-use super::rule::{Mask, Numbers, Rule};
+use super::rule;
 use super::types::Policy;
-use crate::model::{DeviceType, MAX_MAJOR, MAX_MINOR, RequestSet, Verdict};
+use crate::model::{Rule, Verdict};
 
 /// Most rules that are read; the kernel takes no program with a million
 /// instructions (`BPF_COMPLEXITY_LIMIT_INSNS`).
@@ -46,7 +46,7 @@ impl Decoder {
         let (_, rules) = read(text).unwrap_or((Verdict::Deny, Vec::new()));
         let denied = rules.iter().map(|(_, rule)| rule).filter(|rule| rule.verdict == Verdict::Deny);
         let left = denied.filter_map(|rule| {
-            let device = rule.first_device();
+            let device = rule::first_device(rule);
             rule.left_open(|request| self.verdict(policy, device, request) == Verdict::Allow)
         });
         left.collect()
@@ -148,14 +148,14 @@ fn read(text: &str) -> Result<(Verdict, Vec<Placed>), BadRules> {
     let mut lines = lines.filter(|(_, line)| !is_remark(line));
     let needs_default = "the first rule is the default: allow a *:* rwm, or deny a *:* rwm";
     let (line, first) = lines.next().ok_or_else(|| bad(0, format!("no rules; {needs_default}")))?;
-    let default = rule(first).map_err(|why| bad(line, why))?;
-    if !is_everything(&default) {
+    let default: Rule = first.parse().map_err(|why| bad(line, why))?;
+    if !default.is_everything() {
         return Err(bad(line, needs_default));
     }
     let mut rules = Vec::new();
     for (line, text) in lines {
-        let rule = rule(text).map_err(|why| bad(line, why))?;
-        if is_everything(&rule) {
+        let rule: Rule = text.parse().map_err(|why| bad(line, why))?;
+        if rule.is_everything() {
             return Err(bad(line, "a second default; it stands once, as the first rule"));
         }
         rules.push((line, rule));
@@ -168,111 +168,6 @@ fn read(text: &str) -> Result<(Verdict, Vec<Placed>), BadRules> {
 
 fn is_remark(line: &str) -> bool {
     line.is_empty() || line.starts_with('#') || line.starts_with(NEVER_ASKED)
-}
-
-fn is_everything(rule: &Rule) -> bool {
-    let is_all = |numbers: Numbers, max| numbers == Numbers { first: 0, last: max, mask: None };
-    rule.kind.is_none()
-        && is_all(rule.major, MAX_MAJOR)
-        && is_all(rule.minor, MAX_MINOR)
-        && rule.requests == RequestSet::ALL
-}
-
-/// One line that is not empty.
-fn rule(line: &str) -> Result<Rule, String> {
-    let line = without_remark(line);
-    let (verdict, rest) = word(line);
-    let verdict = match verdict {
-        "allow" => Verdict::Allow,
-        "deny" => Verdict::Deny,
-        "unknown" => return Err("what is unknown has no program; write allow or deny".to_owned()),
-        other => return Err(format!("'{other}' is no verdict (allow, deny)")),
-    };
-    let (kind, rest) = word(rest);
-    let kind = match kind {
-        "c" => Some(DeviceType::Char),
-        "b" => Some(DeviceType::Block),
-        "a" => None,
-        other => return Err(format!("'{other}' is no device type (c, b or a)")),
-    };
-    let (devices, rest) = word(rest);
-    let (major, minor) =
-        devices.split_once(':').ok_or_else(|| format!("'{devices}' is no MAJOR:MINOR, such as 195:0-2"))?;
-    let (requests, rest) = word(rest);
-    let mut rule = Rule {
-        verdict,
-        kind,
-        major: numbers(major, MAX_MAJOR).map_err(|why| format!("major number '{major}': {why}"))?,
-        minor: numbers(minor, MAX_MINOR).map_err(|why| format!("minor number '{minor}': {why}"))?,
-        requests: requests.parse().map_err(|why| format!("'{requests}': {why}"))?,
-    };
-    rest.split(',')
-        .map(str::trim)
-        .filter(|part| !part.is_empty())
-        .try_for_each(|part| mask(part, &mut rule))?;
-    Ok(rule)
-}
-
-/// The line without the parentheses at its end.
-fn without_remark(line: &str) -> &str {
-    let mut line = line.trim();
-    while line.ends_with(')')
-        && let Some((before, _)) = line.split_once(" (")
-    {
-        line = before.trim_end();
-    }
-    line
-}
-
-fn word(text: &str) -> (&str, &str) {
-    let text = text.trim_start();
-    text.split_once(char::is_whitespace).unwrap_or((text, ""))
-}
-
-/// `*`, `3` or `0-2`.
-fn numbers(text: &str, max: u32) -> Result<Numbers, String> {
-    if text == "*" {
-        return Ok(Numbers { first: 0, last: max, mask: None });
-    }
-    let number = |text: &str| {
-        let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        let value = text.parse::<u32>().ok().filter(|value| is_number && *value <= max);
-        value.ok_or_else(|| format!("write a number up to {max}, a range such as 0-2, or *"))
-    };
-    let (first, last) = text.split_once('-').unwrap_or((text, text));
-    let (first, last) = (number(first)?, number(last)?);
-    if first > last {
-        return Err("the range is empty: the smaller number stands first".to_owned());
-    }
-    Ok(Numbers { first, last, mask: None })
-}
-
-/// `minor & 0x1 = 0x1`: which bits of a number matter.
-fn mask(text: &str, rule: &mut Rule) -> Result<(), String> {
-    let shape = || format!("'{text}' is more than a rule; bits are written minor & 0x1 = 0x1");
-    let (name, rest) = text.split_once('&').ok_or_else(shape)?;
-    let (mask, value) = rest.split_once('=').ok_or_else(shape)?;
-    let (field, max) = match name.trim() {
-        "major" => (&mut rule.major, MAX_MAJOR),
-        "minor" => (&mut rule.minor, MAX_MINOR),
-        _ => return Err(shape()),
-    };
-    let (mask, value) = (hex(mask).ok_or_else(shape)?, hex(value).ok_or_else(shape)?);
-    // What gpumap prints: the smallest and the largest such number stand before.
-    let fits = mask <= max && value & !mask == 0 && field.mask.is_none();
-    let (first, last) = (value, value | (!mask & max));
-    let is_all = (field.first, field.last) == (0, max);
-    if !fits || !is_all && (field.first, field.last) != (first, last) {
-        return Err(format!("'{text}' does not fit the numbers before it"));
-    }
-    *field = Numbers { first, last, mask: Some(Mask { mask, value }) };
-    Ok(())
-}
-
-fn hex(text: &str) -> Option<u32> {
-    let digits = text.trim().strip_prefix("0x")?;
-    let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-    is_hex.then(|| u32::from_str_radix(digits, 16).ok()).flatten()
 }
 
 #[cfg(test)]

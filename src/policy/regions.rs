@@ -3,8 +3,8 @@
 
 use super::decoder::Decoder;
 use super::diagram::Bdd;
-use super::rule::Rule;
 use super::types::Policy;
+use crate::model::Rule;
 
 impl Decoder {
     /// A policy that allows what `wanted` allows and `now` denies, both for

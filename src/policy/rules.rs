@@ -5,15 +5,14 @@
 //! that its author meant, such as "mknod of everything, and these devices".
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 
 use super::always_listed::{AlwaysListed, Answered};
 use super::decoder::Decoder;
 use super::diagram::{Bdd, Diagram, Variable};
 use super::inputs::{self, MAJOR, MAJOR_BITS, MINOR, MINOR_BITS, REQUEST, REQUEST_BITS, TYPE};
-use super::rule::{Mask, Numbers, Rule};
+use super::rule;
 use super::types::Policy;
-use crate::model::{DeviceType, MAX_MAJOR, MAX_MINOR, Request, RequestSet, Verdict};
+use crate::model::{DeviceType, Mask, Numbers, Request, RequestSet, Rule, Verdict};
 
 /// Most boxes written down for one request.
 const MAX_BOXES: usize = 1 << 14;
@@ -144,7 +143,7 @@ impl Decoder {
             Ok(rules) => (rules, None),
             Err(count) => {
                 let rules = self.always_listed_rules(region, verdict, always_listed);
-                let shown: u64 = rules.iter().map(Rule::questions).sum();
+                let shown: u64 = rules.iter().map(rule::questions).sum();
                 (rules, Some(count.saturating_sub(shown)))
             }
         }
@@ -481,17 +480,6 @@ fn box_of(fixed: u64, value: u64) -> DeviceBox {
     (kind, numbers(MAJOR, MAJOR_BITS), numbers(MINOR, MINOR_BITS))
 }
 
-impl Numbers {
-    /// The numbers up to `max` with `n & mask == value`, as a range if they
-    /// are one.
-    fn masked(mask: u32, value: u32, max: u32) -> Self {
-        let free = !mask & max;
-        let is_range = (free + 1).is_power_of_two();
-        let mask = (!is_range).then_some(Mask { mask, value });
-        Self { first: value, last: value | free, mask }
-    }
-}
-
 /// The questions for which the number in `width` variables from `first` has the bits
 /// of `value` under `mask`, and `rest` holds.
 fn cube(diagram: &mut Diagram, first: Variable, width: u32, mask: u32, value: u32, rest: Bdd) -> Bdd {
@@ -524,24 +512,4 @@ fn numbers_region(diagram: &mut Diagram, first: Variable, width: u32, numbers: N
         };
     }
     diagram.and(at_least, at_most)
-}
-
-fn write_numbers(f: &mut fmt::Formatter<'_>, numbers: Numbers, max: u32) -> fmt::Result {
-    match numbers {
-        Numbers { mask: Some(Mask { mask, value }), .. } => write!(f, "&{mask:#x}={value:#x}"),
-        Numbers { first: 0, last, .. } if last == max => f.write_str("*"),
-        Numbers { first, last, .. } if first == last => write!(f, "{first}"),
-        Numbers { first, last, .. } => write!(f, "{first}-{last}"),
-    }
-}
-
-/// The notation without the verdict: `c 195:0-2 rwm`; `a` is both types.
-impl fmt::Display for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ", self.kind.map_or('a', DeviceType::letter))?;
-        write_numbers(f, self.major, MAX_MAJOR)?;
-        f.write_str(":")?;
-        write_numbers(f, self.minor, MAX_MINOR)?;
-        write!(f, " {}", self.requests)
-    }
 }

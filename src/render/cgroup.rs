@@ -3,8 +3,7 @@
 use std::io::{self, Write};
 
 use super::{Style, gpus, owner, process, programs, rules, sanitize};
-use crate::model::Verdict;
-use crate::report::{Cgroup, Payload, Process};
+use crate::report::{Cgroup, Payload, Policy, Process};
 
 /// Prints each cgroup of the answer, separated by an empty line.
 pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
@@ -81,5 +80,5 @@ fn program_part(out: &mut dyn Write, cgroup: &Cgroup, payload: &Payload) -> io::
 /// does not restrict either.
 fn allows_everything(cgroup: &Cgroup, payload: &Payload) -> bool {
     let policy = payload.policies.as_ref().and_then(|policies| policies.get(&cgroup.policy));
-    policy.is_some_and(|policy| policy.default == Verdict::Allow && policy.exact && policy.rules.is_empty())
+    policy.is_some_and(Policy::allows_everything)
 }

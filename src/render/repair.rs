@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use super::{Style, gpu_names, owner, rules, sanitize};
 use crate::model::{RepairState, Verdict};
-use crate::report::{Applied, Denier, Gpu, Payload, Repair, RepairStep, Replacement, Rule};
+use crate::report::{Applied, Denier, Gpu, ListedRule, Payload, Repair, RepairStep, Replacement};
 
 /// Rules that are shown of a list.
 const SHOWN: usize = 32;
@@ -58,7 +58,7 @@ fn one(out: &mut dyn Write, style: Style, repair: &Repair, gpus: &[Gpu]) -> io::
     sentences(out, "Mind", &repair.cautions)
 }
 
-fn list(out: &mut dyn Write, style: Style, missing: &[Rule]) -> io::Result<()> {
+fn list(out: &mut dyn Write, style: Style, missing: &[ListedRule]) -> io::Result<()> {
     for rule in missing.iter().take(SHOWN) {
         writeln!(out, "  {}  {}", style.verdict_column(Verdict::Allow), rules::notation(rule))?;
     }

@@ -1,7 +1,7 @@
 //! Prints a change of programs on one line: first its effect, then what happened.
 
 use super::{gpu_names, names, owner, rules, sanitize};
-use crate::model::{EventKind, Verdict, Writer};
+use crate::model::{EventKind, RequestSet, Verdict, Writer};
 use crate::report::{Change, Event, Gpu, PolicyEvent, PolicyProgram};
 
 /// The most programs or rules that are shown before the rest is counted.
@@ -132,21 +132,23 @@ fn rule_parts(policy: &PolicyEvent) -> Vec<String> {
 /// Rules with equal requests together: `195:0 195:255 rw, b 8:* r`; all
 /// requests go without saying.
 fn devices(changes: &[&Change]) -> String {
-    let groups = changes.chunk_by(|a, b| a.rule.requests == b.rule.requests).map(|group| {
-        let requests = group.first().map_or("", |change| change.rule.requests.as_str());
+    let groups = changes.chunk_by(|a, b| requests(a) == requests(b)).map(|group| {
         let rules: Vec<String> = group.iter().map(|change| device(change)).collect();
-        let requests =
-            if requests == "rwm" { String::new() } else { format!(" {}", sanitize::text(requests)) };
-        rules.join(" ") + &requests
+        let asked = group.first().map(requests).filter(|requests| *requests != RequestSet::ALL);
+        rules.join(" ") + &asked.map(|requests| format!(" {requests}")).unwrap_or_default()
     });
     groups.collect::<Vec<_>>().join(", ")
+}
+
+fn requests(change: &&Change) -> RequestSet {
+    change.rule.rule.requests
 }
 
 /// A character device by its number alone.
 fn device(change: &Change) -> String {
     let notation = rules::notation(&change.rule);
     let number = notation.strip_prefix("c ").unwrap_or(&notation);
-    number.replacen(&format!(" {}", change.rule.requests), "", 1)
+    number.replacen(&format!(" {}", requests(&change)), "", 1)
 }
 
 #[cfg(test)]

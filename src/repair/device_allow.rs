@@ -5,8 +5,8 @@
 //! systemd takes without a look at the node (since 240), or by a whole major number,
 //! `char-195`.
 
-use crate::model::{DeviceType, MAX_MAJOR, MAX_MINOR, Request, RequestSet, Verdict};
-use crate::policy::{Decoder, Numbers, Policy, Rule};
+use crate::model::{DeviceType, MAX_MAJOR, MAX_MINOR, Numbers, Request, RequestSet, Rule, Verdict};
+use crate::policy::{Decoder, Policy};
 
 /// Most values that a command gets.
 const MAX_VALUES: usize = 512;

@@ -7,7 +7,7 @@ use crate::analyse::{self, ProgramInForce};
 use crate::model::{AttachFlag, CgroupPath, Owner, OwnerKind, ReplaceMode, Writer};
 use crate::observation::{Attached, Observation, Text};
 use crate::policy::{Decoder, Policy};
-use crate::report::{self, Replacement};
+use crate::report::{ListedRule, Replacement};
 
 /// What `--apply` carries out.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ pub(super) struct Wish<'a> {
     /// Where the program is attached.
     pub(super) level: &'a Text,
     /// What is missing, as rules.
-    pub(super) adds: Vec<report::Rule>,
+    pub(super) adds: Vec<ListedRule>,
     /// What the new program decides.
     pub(super) target: Policy,
     /// Words of the command line that say what should be allowed.

@@ -1,9 +1,9 @@
 //! What should be allowed, and who says so.
 
 use crate::analyse::{self, ProgramInForce, Stack};
-use crate::model::{CgroupPath, IntentionSource, Writer};
+use crate::model::{CgroupPath, IntentionSource, Rule, Writer};
 use crate::observation::{Observation, Text};
-use crate::policy::{Decoder, Policy, Rule};
+use crate::policy::{Decoder, Policy};
 use crate::report::Intention;
 use crate::unit;
 

@@ -6,16 +6,16 @@ use super::direct::{self, PlannedSwap};
 use super::intention::{self, Like, Target};
 use super::others::{self, Widening};
 use super::{owners, runtime, since, slurm, systemd};
-use crate::analyse::{self, AnalyseError, ProgramInForce, Stack, rule_of};
+use crate::analyse::{self, AnalyseError, ProgramInForce, Stack};
 use crate::gpu;
 use crate::model::{
-    CgroupPath, Device, DeviceType, IntentionSource, MAX_MAJOR, MAX_MINOR, RepairState, Request, RuleType,
-    Verdict, Writer,
+    CgroupPath, Device, DeviceType, IntentionSource, MAX_MAJOR, MAX_MINOR, Numbers, RepairState, Request,
+    Rule, Verdict, Writer,
 };
 use crate::observation::{Observation, Text};
 use crate::owner::Directory;
-use crate::policy::{Decoder, Numbers, Policy, Rule, TimeLimit};
-use crate::report::{self, Denier, Payload, Repair};
+use crate::policy::{Decoder, Policy, TimeLimit};
+use crate::report::{self, Denier, ListedRule, Payload, Repair};
 use crate::unit::{self, DeviceRules};
 
 /// What is asked for.
@@ -458,14 +458,14 @@ impl Planner<'_> {
     }
 
     /// The rules of a policy that denies by default.
-    fn rules(&mut self, policy: Policy) -> Vec<report::Rule> {
+    fn rules(&mut self, policy: Policy) -> Vec<ListedRule> {
         let list = self.decoder.rules(policy);
         if list.omitted.is_some() || list.default != Verdict::Deny {
             self.repair
                 .cautions
                 .push("what is missing has no short rules; not all of them are shown".to_owned());
         }
-        list.rules.iter().map(rule_of).collect()
+        list.rules.iter().copied().map(ListedRule::from).collect()
     }
 
     /// The GPUs whose node is among what is missing.
@@ -517,8 +517,8 @@ impl Planner<'_> {
             .repair
             .missing
             .iter()
-            .filter(|rule| rule.kind == RuleType::Char && rule.major[0] == rule.major[1])
-            .map(|rule| rule.major[0])
+            .filter(|listed| listed.rule.kind == Some(DeviceType::Char))
+            .filter_map(|listed| listed.rule.major.single())
             .filter(|major| !majors.contains(major))
             .collect();
         strange.sort_unstable();
@@ -536,7 +536,7 @@ const ALWAYS: [&str; 3] = [
     "gpumap repair asked again says whether anything is still missing",
 ];
 
-fn denier(program: &ProgramInForce, denies: Vec<report::Rule>) -> Denier {
+fn denier(program: &ProgramInForce, denies: Vec<ListedRule>) -> Denier {
     Denier {
         program: program.place.id,
         name: program.name.clone(),

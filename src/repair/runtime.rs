@@ -6,9 +6,9 @@
 //! nothing follows.
 
 use super::intention::{Target, unit_of};
-use crate::model::{CgroupPath, IntentionSource, MAX_MAJOR, MAX_MINOR, Request, Verdict};
+use crate::model::{CgroupPath, IntentionSource, MAX_MAJOR, MAX_MINOR, Numbers, Request, Rule, Verdict};
 use crate::observation::{ContainerDevice, Observation, Text};
-use crate::policy::{Decoder, Numbers, Policy, Rule};
+use crate::policy::{Decoder, Policy};
 use crate::report::Intention;
 use crate::unit;
 

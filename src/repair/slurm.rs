@@ -13,11 +13,12 @@ use crate::allocation::{Numbering, caller_list};
 use crate::analyse::{self, ProgramInForce, Stack};
 use crate::gpu;
 use crate::model::{
-    CgroupPath, Device, DeviceType, IntentionSource, Owner, Request, RequestSet, Verdict, Writer,
+    CgroupPath, Device, DeviceType, IntentionSource, Numbers, Owner, Request, RequestSet, Rule, Verdict,
+    Writer,
 };
 use crate::observation::{Answer, Observation, Text};
 use crate::owner::Directory;
-use crate::policy::{Decoder, Numbers, Policy, Rule};
+use crate::policy::{Decoder, Policy};
 use crate::report::{Gpu, GpuSet, Intention};
 
 use super::intention::Target;

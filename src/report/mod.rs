@@ -30,7 +30,6 @@ mod proof;
 mod repair;
 mod replacement;
 mod sets;
-mod unknown;
 mod vgpu;
 
 pub use activity::{
@@ -63,7 +62,7 @@ pub use page::{
 };
 pub use page_file::{PageCut, PageFile};
 pub use page_summary::{PageProblem, PageReason, PageSet, PageSummary};
-pub use policy::{Change, Mask, Omitted, Policy, Rule, Unknown};
+pub use policy::{Change, ListedRule, Omitted, Policy, Unknown};
 pub use process::{Api, Asked, Claim, Cut, Leftover, Process, RawVariable, Visible};
 pub use program::{Line, Place, Program};
 pub use proof::{Check, ProgramProof, Proof, Step};

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{RuleType, Verdict};
+use crate::model::{Rule, Verdict};
 
 /// What is allowed, as disjoint rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -18,7 +18,7 @@ pub struct Policy {
     /// verdict is unknown and no rule is missing.
     pub exact: bool,
     /// Disjoint exceptions from `default`.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<ListedRule>,
     /// Why verdicts are unknown, and where.
     pub unknown: Vec<Unknown>,
     /// Whether `default` is unknown only because the policy is too complex to be drawn:
@@ -32,24 +32,11 @@ pub struct Policy {
 
 /// One rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-pub struct Rule {
-    /// The verdict on these requests.
-    pub verdict: Verdict,
-    /// `char`, `block` or `any`.
-    #[serde(rename = "type")]
-    pub kind: RuleType,
-    /// First and last major number.
-    pub major: [u32; 2],
-    /// First and last minor number.
-    pub minor: [u32; 2],
-    /// Which requests, such as `rwm` (see the manual for the notation).
-    pub requests: String,
-    /// If set, only majors with `major & mask == value` are meant.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub major_mask: Option<Mask>,
-    /// If set, only minors with `minor & mask == value` are meant.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub minor_mask: Option<Mask>,
+#[schemars(rename = "Rule")]
+pub struct ListedRule {
+    /// The devices, the requests and the verdict on them.
+    #[serde(flatten)]
+    pub rule: Rule,
     /// Whether the verdict is unknown only because the policy is too complex to be
     /// drawn: `gpumap check` runs the programs on one device, and may know more.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -60,13 +47,18 @@ pub struct Rule {
     pub names: Vec<String>,
 }
 
-/// A set of numbers by some of their bits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-pub struct Mask {
-    /// The bits that matter.
-    pub mask: u32,
-    /// The values of these bits.
-    pub value: u32,
+impl From<Rule> for ListedRule {
+    fn from(rule: Rule) -> Self {
+        Self { rule, ..Self::default() }
+    }
+}
+
+impl Policy {
+    /// Whether it certainly allows every request for every device.
+    #[must_use]
+    pub fn allows_everything(&self) -> bool {
+        self.default == Verdict::Allow && self.exact && self.rules.is_empty()
+    }
 }
 
 /// Rules that a policy is too irregular to list.
@@ -99,5 +91,5 @@ pub struct Change {
     pub to: Verdict,
     /// The devices and requests; its own `verdict` is the second policy's.
     #[serde(flatten)]
-    pub rule: Rule,
+    pub rule: ListedRule,
 }

@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::policy::Rule;
+use super::policy::ListedRule;
 use super::replacement::{Applied, Replacement};
 use crate::model::{AttachFlag, IntentionSource, Owner, RepairState, Writer};
 
@@ -26,7 +26,7 @@ pub struct Repair {
     pub intention: Option<Intention>,
     /// What should be allowed and is denied: rules of verdict `allow`. With
     /// `--prevent`, what the next reload would deny.
-    pub missing: Vec<Rule>,
+    pub missing: Vec<ListedRule>,
     /// Keys of the GPUs that cannot be opened for that reason.
     pub gpus: Vec<String>,
     /// The programs that deny it.
@@ -41,7 +41,7 @@ pub struct Repair {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<Applied>,
     /// Of `missing`, what the steps do not give back.
-    pub remaining: Vec<Rule>,
+    pub remaining: Vec<ListedRule>,
     /// Why there is no step, or not for all, a sentence each.
     pub refusals: Vec<String>,
     /// What to look at before and after, a sentence each.
@@ -75,7 +75,7 @@ pub struct Denier {
     /// When it was loaded, RFC 3339.
     pub loaded_at: String,
     /// What it denies of what is missing.
-    pub denies: Vec<Rule>,
+    pub denies: Vec<ListedRule>,
 }
 
 /// One step of a repair: a command of the software that owns the program.

@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::policy::Rule;
+use super::policy::ListedRule;
 use crate::model::{AttachFlag, JournalState, ReplaceMode};
 
 /// A program that gives back what is missing, in the place of the one that denies
@@ -38,7 +38,7 @@ pub struct Replacement {
     /// Id of the new program's policy.
     pub after: String,
     /// What the new one allows besides.
-    pub adds: Vec<Rule>,
+    pub adds: Vec<ListedRule>,
     /// Instructions of the new one.
     pub insns: usize,
     /// The command line that does it; null if the path is no text.

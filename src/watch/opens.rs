@@ -5,7 +5,6 @@
 //! for that the driver would have to be traced.
 
 use std::collections::HashMap;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -179,7 +178,7 @@ impl OpensWatcher {
         let (pid, start_time) = (process.pid, process.start_time);
         match observe::process_cgroup(&self.options, pid, start_time) {
             Ok(path) => {
-                self.places.insert((pid, start_time), Text::from(path.as_os_str().as_bytes()));
+                self.places.insert((pid, start_time), path.into());
             }
             Err(ObserveError::NoSuchProcess { .. } | ObserveError::CgroupRemoved { .. }) => {}
             Err(error) if !self.scope.all && !self.scope.pids.contains(&pid) => {

@@ -50,7 +50,7 @@ impl Inventory {
     }
 
     fn observe(&self, cgroup: &Cgroup) -> Observation {
-        let target = CgroupTarget { path: cgroup.path().to_owned(), recursive: false };
+        let target = CgroupTarget::typed(cgroup.path(), false);
         observe::cgroups(&self.options(), &[target]).unwrap()
     }
 

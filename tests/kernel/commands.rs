@@ -499,6 +499,33 @@ fn saved_is_live() {
 }
 
 /// Runs gpumap inside a cgroup, as this user id.
+/// Make sure that a path means the same cgroup of the node and of a saved observation,
+/// however it is typed, and that one which leads above the root means none of either.
+#[test]
+fn typed_paths() {
+    let Some(_host) = host::shared() else { return };
+    let cgroup = Cgroup::new().expect("cgroup");
+    let (point, path) = (cgroup.path().display(), relative(cgroup.path()));
+    let name = cgroup.path().file_name().unwrap().to_string_lossy();
+    let file = std::env::temp_dir().join(format!("gpumap-typed-{}.json", std::process::id()));
+    let file = file.to_str().unwrap();
+    assert!(node::gpumap(&["snapshot", &path, "-o", file]).status.success());
+    let ask = |args: &[&str]| timeless(&args.iter().map(OsStr::new).collect::<Vec<_>>());
+    let expected = ask(&["cgroup", &path]);
+    for typed in
+        [format!("{path}/../{name}"), format!("0::{path}"), format!("{point}/."), format!("{path}//")]
+    {
+        assert_eq!(ask(&["cgroup", &typed]), expected, "{typed}");
+        assert_eq!(ask(&["--from", file, "cgroup", &typed]), expected, "{typed}");
+    }
+    for args in [&["cgroup", "/.."][..], &["--from", file, "cgroup", "/.."]] {
+        let output = node::gpumap(args);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains("no such cgroup"), "{output:?}");
+    }
+    fs::remove_file(file).expect("removed");
+}
+
 fn inside(cgroup: &Cgroup, uid: &str, args: &[&str]) -> Output {
     let script = r#"echo $$ > "$1/cgroup.procs" && uid=$2 && shift 2 && exec setpriv --reuid $uid --regid $uid --clear-groups "$@""#;
     let mut command = Command::new("sh");

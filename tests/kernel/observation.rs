@@ -22,7 +22,7 @@ use crate::support::programs::prog_id;
 use gpumap::model::{MapType, ProblemCode};
 
 fn target(path: &Path, recursive: bool) -> CgroupTarget {
-    CgroupTarget { path: path.to_owned(), recursive }
+    CgroupTarget::typed(path, recursive)
 }
 
 fn look(path: &Path, recursive: bool) -> Observation {
@@ -161,7 +161,7 @@ fn hostile_names() {
         assert_eq!(alone.processes[0].cgroup, cgroup.path);
         assert_eq!(alone.scope[0].path, cgroup.path);
         let of_pid = observe::pid_cgroup(&Options::default(), sleeper.pid()).unwrap();
-        assert_eq!(of_pid.as_os_str().as_bytes(), cgroup.path.as_bytes());
+        assert_eq!(of_pid.as_ref(), cgroup.path.as_bytes());
         let json = serde_json::to_string(&alone).unwrap();
         assert_eq!(serde_json::from_str::<Observation>(&json).unwrap(), alone);
     }
@@ -370,7 +370,7 @@ fn targets() {
     let sleeper = Sleeper::new(&[&leaf]);
     let seen = observe::cgroups(&options, &[target(Path::new("leaf"), false)]).unwrap();
     assert_eq!(seen.processes[0].cgroup.as_bytes(), b"/leaf");
-    assert_eq!(observe::pid_cgroup(&options, sleeper.pid()).unwrap(), Path::new("/leaf"));
+    assert_eq!(observe::pid_cgroup(&options, sleeper.pid()).unwrap().as_ref(), b"/leaf");
     let outside = observe::pid_cgroup(&options, std::process::id()).unwrap_err();
     assert!(matches!(outside, ObserveError::OutsideNamespace { .. }), "{outside}");
 }
@@ -498,7 +498,7 @@ fn legacy_host() {
     assert!(seen.cgroups.iter().all(|cgroup| cgroup.effective == Answer::Known(Vec::new())));
     let [process] = seen.processes.as_slice() else { panic!("{seen:?}") };
     assert_eq!(process.devices_v1.as_ref(), Some(&process.cgroup));
-    assert_eq!(path.unwrap().as_os_str().as_bytes(), process.cgroup.as_bytes());
+    assert_eq!(path.unwrap().as_ref(), process.cgroup.as_bytes());
     let devices = seen.devices_v1.unwrap();
     assert!(devices.groups.iter().any(|group| group.path == process.cgroup && group.list.known().is_some()));
 }

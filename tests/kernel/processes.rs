@@ -373,7 +373,7 @@ fn cost() {
         fs::write(scratch.path().join("cgroup.procs"), pid.to_string()).unwrap();
     }
     std::thread::sleep(Duration::from_millis(500));
-    let target = observe::CgroupTarget { path: scratch.path().to_owned(), recursive: false };
+    let target = observe::CgroupTarget::typed(scratch.path(), false);
     for detail in [false, true] {
         let options = Options { detail, ..Options::default() };
         let by_cgroup = || observe::cgroups(&options, std::slice::from_ref(&target)).unwrap();

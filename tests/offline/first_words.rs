@@ -31,7 +31,11 @@ fn spellings() {
     let verdicts: Vec<&str> = said.lines().filter_map(|line| line.split('\t').next()).collect();
     assert_eq!((code, &verdicts[..]), (1, &["mixed", "mixed", "deny", "deny"][..]), "{said}");
     assert_eq!(say(&["pid", "/proc/114"]), say(&["pid", "114"]));
-    assert_eq!(say(&["cgroup", &pasted]), say(&["cgroup", job]));
+    for typed in [&pasted, "/system.slice/../system.slice/gpu01_slurmstepd.scope/./job_4711/", &job[1..]] {
+        assert_eq!(say(&["cgroup", typed]), say(&["cgroup", job]), "{typed}");
+    }
+    let (code, said) = say(&["cgroup", "/system.slice/../.."]);
+    assert!(code == 2 && said.contains("no such cgroup in the saved observation"), "{said}");
     assert_eq!(say(&["job", "4711,4712"]), say(&["job", "4711", "4712"]));
     assert_eq!(say(&["leftovers", "4711"]), say(&["leftovers", "--job", "4711"]));
     let (code, said) = say(&["job"]);

@@ -264,13 +264,14 @@ fn each_cgroup_has_its_own_rules() {
         let shown = &policies[&cgroup.policy];
         assert_eq!(shown.id, cgroup.policy);
         for minor in 0..16 {
-            let has = |rule: &&gpumap::report::Rule| {
-                rule.major == [195, 195] && (rule.minor[0]..=rule.minor[1]).contains(&minor)
+            let has = |listed: &&gpumap::report::ListedRule| {
+                let (major, minors) = (listed.rule.major, listed.rule.minor);
+                (major.first, major.last) == (195, 195) && (minors.first..=minors.last).contains(&minor)
             };
             let rule = shown.rules.iter().find(has).expect("a rule about a GPU");
             let device = Device { kind: DeviceType::Char, major: 195, minor };
             assert_eq!(
-                rule.verdict,
+                rule.rule.verdict,
                 decoder.verdict(policy, device, Request::ReadWrite),
                 "{mask:#x} {minor}"
             );

@@ -13,9 +13,9 @@ use crate::support::generate::{heavy, rules};
 use crate::support::probe;
 use crate::support::rng::Rng;
 use crate::support::source::Source;
-use gpumap::model::{Device, DeviceType, MAX_MAJOR, MAX_MINOR, Request, Verdict};
+use gpumap::model::{Device, DeviceType, MAX_MAJOR, MAX_MINOR, Numbers, Request, Rule, Verdict};
 use gpumap::observation::{Answer, HexBytes, Program};
-use gpumap::policy::{Combination, Context, Decoder, Numbers, Policy, PolicyDifference, Rule, RuleList};
+use gpumap::policy::{Combination, Context, Decoder, Policy, PolicyDifference, RuleList};
 
 const CASES: u64 = 60;
 /// Time that writing down one policy may take, in an unoptimised build.
@@ -49,7 +49,7 @@ fn decode(decoder: &mut Decoder, sources: &[&Source]) -> Policy {
 }
 
 fn contains(numbers: Numbers, number: u32) -> bool {
-    let has_bits = |mask: gpumap::policy::Mask| number & mask.mask == mask.value;
+    let has_bits = |mask: gpumap::model::Mask| number & mask.mask == mask.value;
     (numbers.first..=numbers.last).contains(&number) && numbers.mask.is_none_or(has_bits)
 }
 

@@ -38,7 +38,7 @@ fn saved(name: &str) -> Moment {
         host: observation.host.name.clone(),
         taken_at: observation.taken_at.clone(),
         matrix: analyse::matrix(&node, &findings, false),
-        complete: !node.has_unknown() && observation.errors.is_empty(),
+        complete: !analyse::has_unknown(&node) && observation.errors.is_empty(),
         gpus: node.gpus.unwrap_or_default(),
         findings,
         events: Vec::new(),

@@ -10,8 +10,8 @@ use crate::audit::tenants::{Place, Tenant};
 use crate::audit::{finding, wording};
 use crate::gpu;
 use crate::gpu::SharedNode;
-use crate::model::{Confidence, DeviceType, OwnerKind, Request, RuleType, Severity, Vendor, Verdict};
-use crate::report::{Finding, Gpu, Rule};
+use crate::model::{Confidence, DeviceType, OwnerKind, Request, Rule, Severity, Vendor, Verdict};
+use crate::report::{Finding, Gpu};
 
 const START: Kind = Kind {
     id: "cuda-cannot-start",
@@ -202,8 +202,8 @@ fn allowed_majors(facts: &Facts<'_>, place: Place<'_>) -> Vec<u32> {
     let is_ours = |major: u32| {
         gpu::driver_names(gpu_facts, DeviceType::Char, major).iter().any(|name| name.starts_with("nvidia"))
     };
-    let rules = allowing(facts, place).into_iter().filter(|rule| rule.major[0] == rule.major[1]);
-    let mut majors: Vec<u32> = rules.map(|rule| rule.major[0]).collect();
+    let rules = allowing(facts, place).into_iter().filter_map(|rule| rule.major.single());
+    let mut majors: Vec<u32> = rules.collect();
     majors.retain(|major| DYNAMIC.iter().any(|range| range.contains(major)) && !is_ours(*major));
     majors.sort_unstable();
     majors.dedup();
@@ -216,9 +216,10 @@ fn allowing<'a>(facts: &Facts<'a>, place: Place<'_>) -> Vec<&'a Rule> {
     let policy = facts.policy(place).filter(|policy| policy.default == Verdict::Deny && policy.exact);
     let rules = policy.into_iter().flat_map(|policy| &policy.rules);
     let opens = |rule: &&Rule| {
-        rule.verdict == Verdict::Allow && rule.kind != RuleType::Block && rule.requests.contains("rw")
+        let is_char = rule.kind != Some(DeviceType::Block);
+        rule.verdict == Verdict::Allow && is_char && rule.requests.contains(Request::ReadWrite)
     };
-    rules.filter(opens).collect()
+    rules.map(|listed| &listed.rule).filter(opens).collect()
 }
 
 fn major(facts: &Facts<'_>, tenant: &Tenant<'_>) -> Option<Finding> {
@@ -276,10 +277,13 @@ fn minor(facts: &Facts<'_>, tenant: &Tenant<'_>) -> Option<Finding> {
     }
     let exists = |minor: &u32| ours.iter().any(|gpu| gpu.minor == Some(*minor));
     let named = |place: Place<'_>| -> Vec<u32> {
-        let rules = allowing(facts, place).into_iter().filter(|rule| rule.major == [NVIDIA, NVIDIA]);
-        let narrow = rules.filter(|rule| rule.minor_mask.is_none() && rule.minor[1] - rule.minor[0] < WIDE);
+        let rules = allowing(facts, place)
+            .into_iter()
+            .filter(|rule| (rule.major.first, rule.major.last) == (NVIDIA, NVIDIA));
+        let narrow =
+            rules.filter(|rule| rule.minor.mask.is_none() && rule.minor.last - rule.minor.first < WIDE);
         narrow
-            .flat_map(|rule| rule.minor[0]..=rule.minor[1])
+            .flat_map(|rule| rule.minor.first..=rule.minor.last)
             .filter(|minor| *minor <= LAST_GPU && !exists(minor))
             .collect()
     };

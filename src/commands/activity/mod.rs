@@ -6,7 +6,6 @@ mod summary;
 mod wall_clock;
 
 use std::os::fd::AsFd as _;
-use std::os::unix::ffi::OsStringExt as _;
 use std::time::{Duration, Instant};
 
 use nix::sys::signalfd::SignalFd;
@@ -19,7 +18,7 @@ use crate::activity::{ActivityError, CountingOptions, Interception, Session};
 use crate::analyse::{CallerAllocation, Follower, TimeLimit};
 use crate::cli::{ActivityArgs, Exit};
 use crate::model::ProblemCode;
-use crate::observation::{ActivityReading, Observation, ProcessActivity, Text};
+use crate::observation::{ActivityReading, Observation, ProcessActivity};
 use crate::observe::{self, Options};
 use crate::render;
 use crate::report::{Document, Payload};
@@ -39,15 +38,12 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &ActivityArgs) -> Resul
     }
     resident::give_up_rights(ProblemCode::Activity)?;
     let signals = resident::signals(ProblemCode::Activity)?;
-    let scope = scope::of(invocation, &args.pid, &args.cgroup, &args.job)?;
+    let scope = scope::of(invocation, &args.pid, &args.cgroup, &args.job)?.processes;
     let mut session =
         Session::start(&scope, &invocation.global.proc, options(args, invocation.global.verbose > 0))
             .map_err(refused)?;
     let options_of_node = invocation.options();
-    session.name_cgroups(move |id| {
-        let path = observe::id_cgroup(&options_of_node, id)?;
-        Some(Text::from(path.into_os_string().into_vec()))
-    });
+    session.name_cgroups(move |id| observe::id_cgroup(&options_of_node, id).map(Into::into));
     let mut between = Interception::new(&scope, &invocation.global.proc, CountingOptions::default());
     let mut follower = Follower::new(invocation.global.verbose > 0);
     session.notice_processes();

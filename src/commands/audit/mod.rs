@@ -146,16 +146,20 @@ fn find(invocation: &Invocation<'_>, observation: &Observation, path: &Path) -> 
     if invocation.global.from.is_some() {
         return saved::find(observation, path);
     }
-    let path = observe::path_cgroup(&invocation.options(), &cgroup_paths::live(invocation, path)?)?;
-    let found = saved::find(observation, &path);
-    found.map_err(|_| Failure::new(ProblemCode::NoCgroup, path.to_string_lossy(), "no such cgroup", ""))
+    let path = Text::from(cgroup_paths::live(invocation, path)?);
+    if observation.cgroups.iter().any(|cgroup| cgroup.path == path) {
+        return Ok(path);
+    }
+    Err(Failure::new(ProblemCode::NoCgroup, path.lossy(), "no such cgroup", ""))
 }
 
 /// The whole node, or a saved one, with the options that its report was made with.
 fn observe(invocation: &mut Invocation<'_>) -> Result<(Observation, AuditOptions), Failure> {
     let Some(path) = invocation.global.from.clone() else {
-        let all = CgroupTarget { path: PathBuf::from("/"), recursive: true };
-        return Ok((observe::cgroups(&invocation.options(), &[all])?, AuditOptions::default()));
+        return Ok((
+            observe::cgroups(&invocation.options(), &[CgroupTarget::all()])?,
+            AuditOptions::default(),
+        ));
     };
     let bytes = files::read_unpacked(invocation, &path)?;
     let name = files::name(&path);
@@ -173,7 +177,7 @@ fn answer(
     observation: &Observation,
     payload: Payload,
 ) -> Result<Exit, Failure> {
-    let complete = observation.errors.is_empty() && !payload.has_unknown();
+    let complete = observation.errors.is_empty() && !crate::analyse::has_unknown(&payload);
     if args.nagios {
         let state = Nagios::of(&payload, complete);
         render::nagios(invocation.out, state, &payload, &observation.errors)?;

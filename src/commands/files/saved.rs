@@ -2,8 +2,7 @@
 
 use std::fmt;
 use std::io::Read;
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer as _};
@@ -11,7 +10,7 @@ use serde::{Deserialize, Deserializer as _};
 use super::packed::TOO_MANY_PARTS;
 use crate::cli::typed;
 use crate::commands::invocation::{Failure, Invocation, cgroup_paths};
-use crate::model::ProblemCode;
+use crate::model::{CgroupPathBuf, ProblemCode};
 use crate::observation::{Observation, SCHEMA, Scope, Text, Weight};
 use crate::report::{self, AuditOptions, Document};
 
@@ -151,13 +150,16 @@ pub(crate) fn find(observation: &Observation, path: &Path) -> Result<Text, Failu
     if let Some(pid) = typed::process_of(path) {
         return cgroup_of_pid(observation, pid);
     }
-    let text = relative(path, &observation.host.cgroup_root);
-    if observation.cgroups.iter().any(|cgroup| cgroup.path == text) {
-        return Ok(text);
+    let meant = CgroupPathBuf::typed(path, Path::new(&observation.host.cgroup_root)).map(Text::from);
+    if let Some(meant) = &meant
+        && observation.cgroups.iter().any(|cgroup| cgroup.path == *meant)
+    {
+        return Ok(meant.clone());
     }
     let near = cgroup_paths::in_saved(observation, path);
     let needs = if near.is_empty() { "gpumap --from FILE cgroup -r / lists what it holds" } else { &near };
-    Err(Failure::new(ProblemCode::NoCgroup, text.lossy(), "no such cgroup in the saved observation", needs))
+    let name = meant.as_ref().map_or_else(|| path.to_string_lossy(), Text::lossy);
+    Err(Failure::new(ProblemCode::NoCgroup, name, "no such cgroup in the saved observation", needs))
 }
 
 /// The cgroup of a process in an observation.
@@ -201,19 +203,6 @@ impl Head {
     }
 }
 
-/// A path as observations write it: from the cgroup root, one leading slash.
-fn relative(path: &Path, root: &str) -> Text {
-    let below = if root.is_empty() { path } else { path.strip_prefix(root).unwrap_or(path) };
-    let mut bytes = Vec::new();
-    for component in below.components() {
-        if matches!(component, Component::Normal(_) | Component::ParentDir) {
-            bytes.push(b'/');
-            bytes.extend_from_slice(component.as_os_str().as_bytes());
-        }
-    }
-    if bytes.is_empty() { Text::from("/") } else { Text::from(bytes) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -233,25 +222,5 @@ mod tests {
         }
         let endless = r#"{"schema":"z","#.as_bytes().chain(std::io::repeat(b' '));
         assert_eq!(schema(endless).as_deref(), Some("z"));
-    }
-
-    /// Make sure that both ways to name a cgroup mean the same one.
-    #[test]
-    fn paths() {
-        let root = "/sys/fs/cgroup";
-        for (path, expected) in [
-            ("/sys/fs/cgroup/a/b", "/a/b"),
-            ("/sys/fs/cgroup/", "/"),
-            ("/sys/fs/cgroup", "/"),
-            ("/sys/fs/cgroupx/a", "/sys/fs/cgroupx/a"),
-            ("/a/b/", "/a/b"),
-            ("a/./b", "/a/b"),
-            ("/", "/"),
-            (".", "/"),
-        ] {
-            assert_eq!(relative(Path::new(path), root), Text::from(expected), "{path}");
-        }
-        assert_eq!(relative(Path::new("/a"), ""), Text::from("/a"));
-        assert_eq!(relative(Path::new("/a"), "/"), Text::from("/a"));
     }
 }

@@ -3,23 +3,24 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::cli::typed;
 use crate::commands::invocation::{Failure, Invocation};
-use crate::model::{CgroupPath, ProblemCode};
+use crate::model::{CgroupPath, CgroupPathBuf, ProblemCode};
 use crate::observation::Observation;
 use crate::observe::{self, CgroupTarget, ObserveError};
 
 /// Cgroups that a message proposes.
 const PROPOSED: usize = 3;
 
-/// The path of a cgroup of the live node; that of the process for `/proc/PID`.
-pub(crate) fn live(invocation: &Invocation<'_>, path: &Path) -> Result<PathBuf, Failure> {
-    match typed::process_of(path) {
-        Some(pid) => Ok(observe::pid_cgroup(&invocation.options(), pid)?),
-        None => Ok(path.to_owned()),
-    }
+/// The cgroup of the live node that a path means; that of the process for `/proc/PID`.
+pub(crate) fn live(invocation: &Invocation<'_>, path: &Path) -> Result<CgroupPathBuf, Failure> {
+    let options = invocation.options();
+    Ok(match typed::process_of(path) {
+        Some(pid) => observe::pid_cgroup(&options, pid)?,
+        None => observe::path_cgroup(&options, path)?,
+    })
 }
 
 /// Observes cgroups of the live node.
@@ -28,7 +29,10 @@ pub(crate) fn observe(
     paths: &[&Path],
     recursive: bool,
 ) -> Result<Observation, Failure> {
-    let target = |path: &&Path| Ok(CgroupTarget { path: live(invocation, path)?, recursive });
+    let target = |path: &&Path| match typed::process_of(path) {
+        Some(_) => Ok(CgroupTarget::observed(live(invocation, path)?, recursive)),
+        None => Ok(CgroupTarget::typed(*path, recursive)),
+    };
     let targets: Vec<CgroupTarget> = paths.iter().map(target).collect::<Result<_, Failure>>()?;
     observe::cgroups(&invocation.options(), &targets).map_err(|error| failed(invocation, error))
 }
@@ -38,9 +42,7 @@ fn failed(invocation: &Invocation<'_>, error: ObserveError) -> Failure {
     let ObserveError::NoSuchCgroup { path, .. } = &error else { return error.into() };
     let named = path.file_name().unwrap_or_default();
     let near = observe::cgroups_named(&invocation.options(), named, PROPOSED);
-    let near: Vec<Vec<u8>> =
-        near.into_iter().map(|path| path.into_os_string().into_encoded_bytes()).collect();
-    let needs = proposal(path, near.iter().map(Vec::as_slice));
+    let needs = proposal(path, near.iter().map(AsRef::as_ref));
     Failure::new(ProblemCode::NoCgroup, "", error.to_string(), &needs)
 }
 

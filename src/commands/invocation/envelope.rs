@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::analyse;
 use crate::observation::{Host, Observation, Problem};
 use crate::report::{Document, Payload, SCHEMA};
 
@@ -13,7 +14,7 @@ pub(crate) fn document(command: &str, observation: &Observation, payload: Payloa
         version: env!("CARGO_PKG_VERSION").to_owned(),
         taken_at: observation.taken_at.clone(),
         host: observation.host.clone(),
-        complete: observation.errors.is_empty() && !payload.has_unknown(),
+        complete: observation.errors.is_empty() && !analyse::has_unknown(&payload),
         errors: observation.errors.clone(),
         payload,
     }

@@ -117,8 +117,7 @@ impl Looker {
 
     fn facts(&self, invocation: &mut Invocation<'_>) -> Result<Facts, Failure> {
         let begun = Instant::now();
-        let all = CgroupTarget { path: PathBuf::from("/"), recursive: true };
-        let mut observation = observe::cgroups(&invocation.options(), &[all])?;
+        let mut observation = observe::cgroups(&invocation.options(), &[CgroupTarget::all()])?;
         let remark = self.add_activity(invocation, &mut observation)?;
         Ok(Facts { observation, remark, limit: invocation.decoding.clone(), begun })
     }

@@ -37,7 +37,7 @@ impl Monitor {
         let failed = |why: String| Failure::new(code.clone(), "processes", why, "a /proc that can be listed");
         // Both parts share one loader. A part that does not work without it copes.
         let loader = loader::shared();
-        let all = [CgroupTarget { path: "/".into(), recursive: true }];
+        let all = [CgroupTarget::all()];
         let mut policies = PolicyWatcher::list(options, &all)?;
         let contents = ScanContents::DevicesOnly;
         let processes =

@@ -7,9 +7,19 @@ use std::path::{Path, PathBuf};
 use crate::commands::invocation::{Failure, Invocation, cgroup_paths};
 use crate::commands::subject::job_cgroups::JobPart;
 use crate::commands::subject::{job_cgroups, job_name};
-use crate::observation::Observation;
+use crate::model::CgroupPath;
+use crate::observation::{Observation, Text};
 use crate::observe::{self, CgroupTarget, Options};
 use crate::watch::ProcessScope;
+
+/// Whom a command follows.
+#[derive(Debug, Default)]
+pub(in crate::commands) struct Followed {
+    /// Their processes.
+    pub(in crate::commands) processes: ProcessScope,
+    /// The cgroups that were named, with everything below them.
+    cgroups: Vec<Text>,
+}
 
 /// Whom to follow: the processes, cgroups and jobs that are named, or everything.
 pub(in crate::commands) fn of(
@@ -17,15 +27,16 @@ pub(in crate::commands) fn of(
     pids: &[u32],
     cgroups: &[PathBuf],
     jobs: &[String],
-) -> Result<ProcessScope, Failure> {
+) -> Result<Followed, Failure> {
     let options = Options { detail: false, ..invocation.options() };
-    let mut scope = ProcessScope { pids: pids.to_vec(), ..ProcessScope::default() };
+    let mut followed = Followed::default();
+    followed.processes.pids = pids.to_vec();
     if !pids.is_empty() {
         observe::processes(&options, pids)?;
     }
     if !cgroups.is_empty() {
         let paths: Vec<&Path> = cgroups.iter().map(PathBuf::as_path).collect();
-        add(&mut scope, &cgroup_paths::observe(invocation, &paths, false)?);
+        followed.add(&cgroup_paths::observe(invocation, &paths, false)?);
     }
     for asked in job_name::all(jobs, false)? {
         let job = job_name::live(invocation, &asked.job)?;
@@ -33,32 +44,34 @@ pub(in crate::commands) fn of(
         if asked.step.is_some() {
             job_cgroups::narrow(&mut observation, &[JobPart { job, step: asked.step }])?;
         }
-        add(&mut scope, &observation);
+        followed.add(&observation);
     }
-    scope.all = scope.pids.is_empty() && scope.cgroups.is_empty();
-    Ok(scope)
+    followed.processes.all = pids.is_empty() && followed.cgroups.is_empty();
+    Ok(followed)
 }
 
-/// The cgroups whose programs are watched: those that were named with
-/// everything below, those of the processes, or all.
-pub(in crate::commands) fn targets(
-    invocation: &Invocation<'_>,
-    scope: &ProcessScope,
-) -> Result<Vec<CgroupTarget>, Failure> {
-    if scope.all {
-        return Ok(vec![CgroupTarget { path: "/".into(), recursive: true }]);
+impl Followed {
+    /// The cgroups whose programs are watched: those that were named with
+    /// everything below, those of the processes, or all.
+    pub(in crate::commands) fn targets(
+        &self,
+        invocation: &Invocation<'_>,
+    ) -> Result<Vec<CgroupTarget>, Failure> {
+        if self.processes.all {
+            return Ok(vec![CgroupTarget::all()]);
+        }
+        let options = invocation.options();
+        let cgroups = self.cgroups.iter().map(|path| Ok(CgroupTarget::observed(path, true)));
+        let of = |pid: &u32| Ok(CgroupTarget::observed(observe::pid_cgroup(&options, *pid)?, false));
+        cgroups.chain(self.processes.pids.iter().map(of)).collect()
     }
-    let cgroups = scope.cgroups.iter().map(|path| Ok(CgroupTarget { path: path.clone(), recursive: true }));
-    let of = |pid: &u32| {
-        Ok(CgroupTarget { path: observe::pid_cgroup(&invocation.options(), *pid)?, recursive: false })
-    };
-    cgroups.chain(scope.pids.iter().map(of)).collect()
-}
 
-fn add(scope: &mut ProcessScope, observation: &Observation) {
-    let root = Path::new(&observation.host.cgroup_root);
-    for one in &observation.scope {
-        let path = Path::new(OsStr::from_bytes(one.path.as_bytes()));
-        scope.cgroups.push(root.join(path.strip_prefix("/").unwrap_or(path)));
+    fn add(&mut self, observation: &Observation) {
+        let root = Path::new(&observation.host.cgroup_root);
+        for one in &observation.scope {
+            let below = OsStr::from_bytes(CgroupPath::new(&one.path).relative());
+            self.processes.cgroups.push(root.join(below));
+            self.cgroups.push(one.path.clone());
+        }
     }
 }

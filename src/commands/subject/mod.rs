@@ -14,7 +14,7 @@ use crate::cli::{PolicyTarget, TargetArgs};
 use crate::commands::files::saved;
 use crate::commands::invocation::{Failure, Invocation, cgroup_paths};
 use crate::observation::{Observation, Text};
-use crate::observe;
+use crate::observe::{self, CgroupTarget};
 use job_cgroups::JobPart;
 use programs::gather;
 
@@ -55,10 +55,10 @@ pub(crate) fn live(invocation: &Invocation<'_>, target: PolicyTarget<'_>) -> Res
     let options = invocation.options();
     let process = observe::LocatedProcess::new(&options, pid)?;
     let path = process.cgroup(&options)?;
-    let source = cgroup(invocation, &path)?;
+    let observation = observe::cgroups(&options, &[CgroupTarget::observed(&path, false)])?;
     process.still_in(&options, &path)?;
     process.has_one_policy(&options)?;
-    Ok(source)
+    Ok(Resolved { observation, subject: Subject::Cgroup(path.into()) })
 }
 
 pub(crate) fn job(invocation: &Invocation<'_>, id: &str) -> Result<Resolved, Failure> {

@@ -53,8 +53,9 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &WatchArgs) -> Result<E
     let begun = Instant::now();
     resident::give_up_rights(ProblemCode::Watch)?;
     let signals = resident::signals(ProblemCode::Watch)?;
-    let scope = scope::of(invocation, &args.pid, &args.cgroup, &args.job)?;
-    let (options, targets) = (options(invocation)?, scope::targets(invocation, &scope)?);
+    let followed = scope::of(invocation, &args.pid, &args.cgroup, &args.job)?;
+    let (options, targets) = (options(invocation)?, followed.targets(invocation)?);
+    let scope = followed.processes;
     let (loader, processes, policies) = thread::scope(|threads| {
         let policies = threads.spawn(|| PolicyWatcher::list(&options, &targets));
         // All parts of this thread share one loader. A part that does not work

@@ -5,15 +5,15 @@ use std::env;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 
 use super::mounts::{Mount, Mounts};
-use crate::model::CgroupPath;
+use crate::model::{CgroupPath, CgroupPathBuf};
 use crate::observation::{CgroupMode, Text};
 use crate::observe::error::ObserveError;
-use crate::observe::options::Options;
+use crate::observe::options::{CgroupTarget, Options, TargetPath};
 use crate::observe::problems::errno_of;
 use crate::observe::procfile::CgroupLines;
 use crate::sys::absence::{OrAbsent as _, is_absence};
@@ -95,42 +95,69 @@ impl Hierarchy {
     /// Opens a cgroup by its path from the root, one name after the other: the path may be
     /// longer than the kernel takes.
     pub(in crate::observe) fn open(&self, path: CgroupPath<'_>) -> Result<Dir, Errno> {
-        let names = path.relative().split(|byte| *byte == b'/').filter(|name| !name.is_empty());
-        names.map(OsStr::from_bytes).try_fold(self.handle.child(".")?, |dir, name| dir.child(name))
+        path.names().try_fold(self.handle.child(".")?, |dir, name| match name {
+            // The kernel writes so the path of a cgroup that is outside.
+            b".." => Err(Errno::ENOENT),
+            name => dir.child(OsStr::from_bytes(name)),
+        })
     }
 
-    /// The last cgroup above a process that is certain, by its components, from what the
-    /// kernel shows of a path that is too long; the root if it shows nothing.
-    pub(in crate::observe) fn above(&self, shown: Option<&Text>) -> Vec<Vec<u8>> {
-        let inside = shown.and_then(|shown| self.mount.inside(shown.as_bytes())).unwrap_or_default();
-        let names = inside.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
-        let mut names: Vec<Vec<u8>> = names.map(<[u8]>::to_vec).collect();
+    /// Whether there is a cgroup with this path from the root now.
+    pub(in crate::observe) fn has(&self, path: CgroupPath<'_>) -> Result<bool, Errno> {
+        match self.open(path) {
+            Ok(_) => Ok(true),
+            Err(errno) if is_absence(errno) || is_no_cgroup(errno) => Ok(false),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// The last cgroup above a process that is certain, from what the kernel shows of a
+    /// path that is too long; the root if it shows nothing.
+    pub(in crate::observe) fn above(&self, shown: Option<&Text>) -> CgroupPathBuf {
+        let inside = shown.and_then(|shown| self.mount.inside(shown.as_bytes()));
         // The last name may be cut.
-        names.pop();
-        names
+        let above = inside.as_ref().and_then(|inside| CgroupPath::new(inside).parent());
+        above.map_or_else(CgroupPathBuf::root, |above| CgroupPathBuf::observed(above.as_bytes()))
     }
 
-    /// The components of a target, checked to exist now.
+    /// The path of a target, checked to exist now.
+    pub(in crate::observe) fn find_target(
+        &self,
+        target: &CgroupTarget,
+    ) -> Result<CgroupPathBuf, ObserveError> {
+        match &target.path {
+            TargetPath::Typed(path) => self.resolve(path),
+            TargetPath::Observed(path) => match self.has(path.as_path()) {
+                Ok(true) => Ok(path.clone()),
+                Ok(false) => Err(self.missing(path.into())),
+                Err(errno) => Err(open_error(path.into(), errno)),
+            },
+        }
+    }
+
+    /// The path of the cgroup that a user's path means, checked to exist now.
     ///
     /// An absolute path below the root's mount point is taken as it is, a
     /// relative one from the working directory if that is a cgroup, any other
     /// from the root.
-    pub(in crate::observe) fn resolve(&self, target: &Path) -> Result<Vec<Vec<u8>>, ObserveError> {
+    pub(in crate::observe) fn resolve(&self, target: &Path) -> Result<CgroupPathBuf, ObserveError> {
         let target = &*self.started_here(target)?;
-        let below = target.strip_prefix(&self.mount.point).unwrap_or(target);
-        let missing =
-            || ObserveError::NoSuchCgroup { path: target.to_owned(), root: self.mount.point.clone() };
-        let parts = components(below).ok_or_else(missing)?;
-        match self.handle.child(relative(&parts).as_path()) {
-            Ok(_) => Ok(parts),
+        let missing = || self.missing(target.to_owned());
+        let path = CgroupPathBuf::typed(target, &self.mount.point).ok_or_else(missing)?;
+        match self.open(path.as_path()) {
+            Ok(_) => Ok(path),
             Err(Errno::ENOTDIR | Errno::ELOOP) => {
                 Err(ObserveError::NotADirectory { path: target.to_owned() })
             }
-            Err(Errno::ENOENT | Errno::ENODEV | Errno::ENAMETOOLONG | Errno::EINVAL) => {
+            Err(errno) if is_absence(errno) || is_no_cgroup(errno) => {
                 Err(self.elsewhere(target).unwrap_or_else(missing))
             }
             Err(errno) => Err(open_error(target.to_owned(), errno)),
         }
+    }
+
+    fn missing(&self, path: PathBuf) -> ObserveError {
+        ObserveError::NoSuchCgroup { path, root: self.mount.point.clone() }
     }
 
     /// Makes a relative path absolute if the working directory is a cgroup, or if the
@@ -168,9 +195,9 @@ impl Hierarchy {
     /// The cgroup that a relative path leads to from a working directory that is no
     /// cgroup, if it leads to none from the root.
     fn by_files(&self, target: &Path) -> Result<Option<PathBuf>, Errno> {
-        let from_root = components(target).map(|parts| self.handle.child(relative(&parts).as_path()));
+        let from_root = CgroupPathBuf::typed(target, Path::new(""));
         // One that could not be opened from there is looked for by its files, which fails too.
-        if matches!(from_root, Some(Ok(_))) {
+        if from_root.is_some_and(|path| self.open(path.as_path()).is_ok()) {
             return Ok(None);
         }
         let dir = match Dir::open(target) {
@@ -188,13 +215,11 @@ impl Hierarchy {
     fn place(&self, dir: &Dir, path: &Path) -> Result<Option<PathBuf>, Errno> {
         let mount = self.mounts.of(dir, &self.proc)?.unwrap_or(&self.mount);
         let inside = mount.narrowed(path).and_then(|mount| self.mount.inside(&mount.root));
-        let parts = inside.and_then(|inside| components(Path::new(OsStr::from_bytes(&inside))));
-        let Some(parts) = parts else { return Ok(None) };
-        let Some(there) = self.handle.child(relative(&parts).as_path()).or_absent()? else { return Ok(None) };
+        let Some(inside) = inside else { return Ok(None) };
+        let inside = CgroupPath::new(&inside);
+        let Some(there) = self.open(inside).or_absent()? else { return Ok(None) };
         let is_it = there.stat()?.inode == dir.stat()?.inode;
-        Ok(is_it.then(|| {
-            parts.iter().fold(self.mount.point.clone(), |path, part| path.join(OsStr::from_bytes(part)))
-        }))
+        Ok(is_it.then(|| self.mount.point.join(OsStr::from_bytes(inside.relative()))))
     }
 
     /// The error that says what an absolute path outside of the root is.
@@ -259,25 +284,9 @@ fn nearest(candidates: &[Mount], path: &Path) -> Option<Mount> {
     above.max_by_key(|(length, _)| *length).map(|(_, mount)| mount)
 }
 
-/// Splits a path into names, with `.` and `..` resolved in the text; `None` if
-/// it leads above its start.
-fn components(path: &Path) -> Option<Vec<Vec<u8>>> {
-    let mut parts = Vec::new();
-    for component in path.components() {
-        match component {
-            Component::Normal(name) => parts.push(name.as_bytes().to_vec()),
-            Component::ParentDir => drop(parts.pop()?),
-            Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
-        }
-    }
-    Some(parts)
-}
-
-/// The path of `parts` from the root's handle.
-pub(in crate::observe) fn relative(parts: &[Vec<u8>]) -> PathBuf {
-    let mut path = PathBuf::from(".");
-    path.extend(parts.iter().map(|part| OsStr::from_bytes(part)));
-    path
+/// Whether an error of opening says that the path is none of a cgroup.
+fn is_no_cgroup(errno: Errno) -> bool {
+    matches!(errno, Errno::ENOTDIR | Errno::ELOOP | Errno::ENAMETOOLONG | Errno::EINVAL)
 }
 
 /// Whether every uid is itself in gpumap's user namespace (user_namespaces(7)). A
@@ -318,21 +327,5 @@ fn open_error(path: PathBuf, errno: Errno) -> ObserveError {
     match errno {
         Errno::ENOTDIR => ObserveError::NotADirectory { path },
         _ => ObserveError::Open { path, errno },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Make sure that no target leads out of the hierarchy.
-    #[test]
-    fn targets() {
-        let split = |path: &str| components(Path::new(path));
-        assert_eq!(split("/a//b/./c/../d/"), Some(vec![b"a".to_vec(), b"b".to_vec(), b"d".to_vec()]));
-        assert_eq!(split("/"), Some(Vec::new()));
-        assert_eq!(split("a/../.."), None);
-        assert_eq!(relative(&[]), Path::new("."));
-        assert_eq!(relative(&[b"a".to_vec(), b"b".to_vec()]), Path::new("./a/b"));
     }
 }

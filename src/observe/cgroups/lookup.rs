@@ -10,7 +10,7 @@ use walkdir::WalkDir;
 
 use super::hierarchy::Hierarchy;
 use super::thread_cgroups::ruled_otherwise;
-use crate::model::CgroupPath;
+use crate::model::{CgroupPath, CgroupPathBuf};
 use crate::observation::Text;
 use crate::observe::error::ObserveError;
 use crate::observe::options::Options;
@@ -51,15 +51,13 @@ impl LocatedProcess {
         }
     }
 
-    /// Its current cgroup, relative to the cgroup root, with a leading `/`: a path
-    /// for [`CgroupTarget`](crate::observe::CgroupTarget). On a legacy host, its cgroup in the
-    /// v1 devices hierarchy.
+    /// Its current cgroup; on a legacy host, its cgroup in the v1 devices hierarchy.
     ///
     /// # Errors
     ///
     /// The process is gone or outside this cgroup namespace, there is no cgroup
     /// hierarchy, or its cgroup is removed.
-    pub fn cgroup(&self, options: &Options) -> Result<PathBuf, ObserveError> {
+    pub fn cgroup(&self, options: &Options) -> Result<CgroupPathBuf, ObserveError> {
         let (pid, process) = (self.process.pid(), &self.process);
         let hierarchy = Hierarchy::find(options)?;
         let lives = |stat: &Stat| !stat.has_ended();
@@ -78,11 +76,10 @@ impl LocatedProcess {
         }
         let path = hierarchy.mount.inside(line);
         let outside = || ObserveError::OutsideNamespace { pid, path: OsStr::from_bytes(line).into() };
-        let path = PathBuf::from(OsStr::from_bytes(&path.ok_or_else(outside)?));
+        let path = CgroupPathBuf::observed(path.ok_or_else(outside)?);
         // A cgroup may really be called so.
-        let is_gone = || matches!(hierarchy.resolve(&path), Err(ObserveError::NoSuchCgroup { .. }));
-        let removed = line.ends_with(DELETED) && is_gone();
-        if removed { Err(ObserveError::CgroupRemoved { pid, path }) } else { Ok(path) }
+        let removed = line.ends_with(DELETED) && hierarchy.has(path.as_path()) == Ok(false);
+        if removed { Err(ObserveError::CgroupRemoved { pid, path: (&path).into() }) } else { Ok(path) }
     }
 
     /// Checks that the process still exists and is still in this cgroup, so that
@@ -91,9 +88,9 @@ impl LocatedProcess {
     /// # Errors
     ///
     /// The same as of [`Self::cgroup`], or the process has moved.
-    pub fn still_in(&self, options: &Options, cgroup: &Path) -> Result<(), ObserveError> {
-        let now = self.cgroup(options)?;
-        if now == cgroup { Ok(()) } else { Err(ObserveError::Moved { pid: self.process.pid(), path: now }) }
+    pub fn still_in(&self, options: &Options, cgroup: &CgroupPathBuf) -> Result<(), ObserveError> {
+        let (pid, now) = (self.process.pid(), self.cgroup(options)?);
+        if now == *cgroup { Ok(()) } else { Err(ObserveError::Moved { pid, path: (&now).into() }) }
     }
 
     /// Checks that the same device programs rule all threads of the process.
@@ -131,13 +128,13 @@ fn unread(why: NotRead, pid: u32, proc: &Path) -> ObserveError {
 /// # Errors
 ///
 /// As [`LocatedProcess::new`] and [`LocatedProcess::cgroup`].
-pub fn pid_cgroup(options: &Options, pid: u32) -> Result<PathBuf, ObserveError> {
+pub fn pid_cgroup(options: &Options, pid: u32) -> Result<CgroupPathBuf, ObserveError> {
     LocatedProcess::new(options, pid)?.cgroup(options)
 }
 
 /// Cgroups with this name anywhere in the hierarchy, for a message that proposes them: not
 /// more than `most`, from the first entries that are found in time.
-pub fn cgroups_named(options: &Options, name: &OsStr, most: usize) -> Vec<PathBuf> {
+pub fn cgroups_named(options: &Options, name: &OsStr, most: usize) -> Vec<CgroupPathBuf> {
     // Where there is no hierarchy there is nothing to propose, and another message says so.
     let Ok(hierarchy) = Hierarchy::find(options) else { return Vec::new() };
     let root = &hierarchy.mount.point;
@@ -145,7 +142,7 @@ pub fn cgroups_named(options: &Options, name: &OsStr, most: usize) -> Vec<PathBu
     let entries = WalkDir::new(root).into_iter().take(NAMES_LOOKED_AT).take_while(|_| in_time());
     // What cannot be listed is not proposed.
     let named = entries.flatten().filter(|entry| entry.file_type().is_dir() && entry.file_name() == name);
-    let paths = named.filter_map(|entry| Some(Path::new("/").join(entry.path().strip_prefix(root).ok()?)));
+    let paths = named.filter_map(|entry| Some(below_root(entry.path().strip_prefix(root).ok()?)));
     paths.take(most).collect()
 }
 
@@ -155,27 +152,26 @@ pub fn cgroups_named(options: &Options, name: &OsStr, most: usize) -> Vec<PathBu
 /// # Errors
 ///
 /// As [`pid_cgroup`].
-pub fn process_cgroup(options: &Options, pid: u32, start_time: u64) -> Result<PathBuf, ObserveError> {
+pub fn process_cgroup(options: &Options, pid: u32, start_time: u64) -> Result<CgroupPathBuf, ObserveError> {
     let process = LocatedProcess::new(options, pid)?;
     let is_same = process.start_time()? == start_time;
     if is_same { process.cgroup(options) } else { Err(process.unread(NotRead::Gone)) }
 }
 
-/// The cgroup that a user's path means, as [`pid_cgroup()`] gives it: see
-/// [`CgroupTarget`](crate::observe::CgroupTarget).
+/// The cgroup that a user's path means: see
+/// [`CgroupTarget::typed`](crate::observe::CgroupTarget::typed).
 ///
 /// # Errors
 ///
 /// No such cgroup, or no cgroup hierarchy.
-pub fn path_cgroup(options: &Options, path: &Path) -> Result<PathBuf, ObserveError> {
-    let parts = Hierarchy::find(options)?.resolve(path)?;
-    Ok(parts.iter().fold(PathBuf::from("/"), |path, part| path.join(OsStr::from_bytes(part))))
+pub fn path_cgroup(options: &Options, path: &Path) -> Result<CgroupPathBuf, ObserveError> {
+    Hierarchy::find(options)?.resolve(path)
 }
 
-/// The cgroup with this id, as [`pid_cgroup()`] gives it; `None` if it is removed or
+/// The cgroup with this id; `None` if it is removed or
 /// outside of the root, or cannot be found (on a legacy host, before Linux 5.5,
 /// or without `CAP_DAC_READ_SEARCH`).
-pub fn id_cgroup(options: &Options, id: u64) -> Option<PathBuf> {
+pub fn id_cgroup(options: &Options, id: u64) -> Option<CgroupPathBuf> {
     let hierarchy = Hierarchy::find(options);
     let found =
         hierarchy.map(|hierarchy| if hierarchy.is_legacy() { Ok(None) } else { by_id(&hierarchy, id) });
@@ -183,14 +179,19 @@ pub fn id_cgroup(options: &Options, id: u64) -> Option<PathBuf> {
     found.ok()?.ok()?
 }
 
-fn by_id(hierarchy: &Hierarchy, id: u64) -> Result<Option<PathBuf>, Errno> {
+fn by_id(hierarchy: &Hierarchy, id: u64) -> Result<Option<CgroupPathBuf>, Errno> {
     let found = path(&file_handle::open(&hierarchy.handle, id)?)?;
     let root = path(&hierarchy.handle)?;
     let Ok(below) = found.strip_prefix(root) else { return Ok(None) };
     // A cgroup that was removed has another path.
-    let there = hierarchy.handle.child(&Path::new(".").join(below)).or_absent()?;
+    let below = below_root(below);
+    let there = hierarchy.open(below.as_path()).or_absent()?;
     let is_it = there.map(|there| there.stat()).transpose()?.is_some_and(|stat| stat.inode == id);
-    Ok(is_it.then(|| Path::new("/").join(below)))
+    Ok(is_it.then_some(below))
+}
+
+fn below_root(path: &Path) -> CgroupPathBuf {
+    CgroupPathBuf::of_names(path.iter().map(OsStr::as_bytes))
 }
 
 fn path(dir: &impl AsFd) -> Result<PathBuf, Errno> {
@@ -244,7 +245,7 @@ mod tests {
         let start_time = process.start_time().unwrap();
         assert_eq!(process_cgroup(&options, child.id(), start_time).unwrap(), path);
         assert!(process.still_in(&options, &path).is_ok());
-        let moved = process.still_in(&options, Path::new("/elsewhere"));
+        let moved = process.still_in(&options, &CgroupPathBuf::observed("/elsewhere"));
         assert!(matches!(moved, Err(ObserveError::Moved { .. })), "{moved:?}");
         let other = process_cgroup(&options, child.id(), start_time - 1);
         assert!(matches!(other, Err(ObserveError::NoSuchProcess { .. })), "{other:?}");

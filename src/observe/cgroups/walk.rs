@@ -12,7 +12,7 @@ use super::query::ListQuery;
 use super::threaded;
 use super::threaded::Threaded;
 pub(in crate::observe) use super::visited::VisitedCgroup;
-use crate::model::ProblemCode;
+use crate::model::{CgroupPath, ProblemCode};
 use crate::observation::{Cgroup, Scope, Text, UnseenProcesses};
 use crate::observe::error::ObserveError;
 use crate::observe::options::CgroupTarget;
@@ -52,9 +52,9 @@ impl WalkPlan {
         let mut plan = Self::default();
         let mut scope = Vec::new();
         for target in targets {
-            let parts = hierarchy.resolve(&target.path)?;
-            scope.push(Scope { path: joined(&parts).into(), recursive: target.recursive });
-            plan.add(parts, target.recursive);
+            let path = hierarchy.find_target(target)?;
+            plan.add(path.as_path(), target.recursive);
+            scope.push(Scope { path: path.into(), recursive: target.recursive });
         }
         Ok((plan, scope))
     }
@@ -66,27 +66,18 @@ impl WalkPlan {
 
     /// Adds a cgroup whose processes were not asked for: it is walked like an
     /// ancestor.
-    pub(in crate::observe) fn mention(&mut self, parts: Vec<Vec<u8>>) -> &mut Self {
-        let node = parts.into_iter().fold(self, |node, part| node.children.entry(part).or_default());
+    pub(in crate::observe) fn mention(&mut self, path: CgroupPath<'_>) -> &mut Self {
+        let node = path.names().fold(self, |node, name| node.children.entry(name.to_vec()).or_default());
         node.mentioned = true;
         node
     }
 
     /// Adds a cgroup of which nobody knows whether it is there, and everything below it.
-    pub(in crate::observe) fn add(&mut self, parts: Vec<Vec<u8>>, recursive: bool) {
-        let node = self.mention(parts);
+    pub(in crate::observe) fn add(&mut self, path: CgroupPath<'_>, recursive: bool) {
+        let node = self.mention(path);
         node.requested = true;
         node.recursive |= recursive;
     }
-}
-
-fn joined(parts: &[Vec<u8>]) -> Vec<u8> {
-    let mut path = Vec::new();
-    for part in parts {
-        path.push(b'/');
-        path.extend_from_slice(part);
-    }
-    if path.is_empty() { b"/".to_vec() } else { path }
 }
 
 /// Walks the planned cgroups, parents first.
@@ -310,13 +301,11 @@ mod tests {
     #[test]
     fn plans() {
         let mut plan = WalkPlan::default();
-        plan.add(vec![b"a".to_vec(), b"b".to_vec()], true);
-        plan.add(vec![b"a".to_vec()], false);
-        plan.add(vec![b"a".to_vec(), b"b".to_vec()], false);
+        plan.add(CgroupPath::new("/a/b"), true);
+        plan.add(CgroupPath::new("/a"), false);
+        plan.add(CgroupPath::new("/a/b"), false);
         let a = &plan.children[&b"a"[..]];
         assert!(a.requested && !a.recursive && !plan.requested);
         assert!(a.children[&b"b"[..]].recursive);
-        assert_eq!(joined(&[]), b"/");
-        assert_eq!(joined(&[b"a".to_vec(), b"b".to_vec()]), b"/a/b");
     }
 }

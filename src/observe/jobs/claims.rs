@@ -1,10 +1,7 @@
 //! Finds processes whose environment names a job. This leads to the number of an
 //! array task, or of a component of a heterogeneous job.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
-
+use crate::model::CgroupPath;
 use crate::observation::Observation;
 use crate::observe::cgroups::hierarchy::Hierarchy;
 use crate::observe::cgroups::walk;
@@ -35,11 +32,12 @@ pub fn job_claims(options: &Options, name: &AskedName) -> Result<Observation, Ob
     // The owners of the directories above decide which names are trusted.
     let (mut plan, _) = WalkPlan::new(&hierarchy, &[])?;
     for process in &observation.processes {
-        match hierarchy.resolve(Path::new(OsStr::from_bytes(process.cgroup.as_bytes()))) {
-            Ok(parts) => _ = plan.mention(parts),
-            Err(ObserveError::Open { errno, .. }) => log.failed(process.cgroup.lossy(), errno),
-            // It was removed, or is none.
-            Err(_) => {}
+        let path = CgroupPath::new(&process.cgroup);
+        match hierarchy.has(path) {
+            Ok(true) => _ = plan.mention(path),
+            // It was removed, or is outside.
+            Ok(false) => {}
+            Err(errno) => log.failed(process.cgroup.lossy(), errno),
         }
     }
     let seen = walk::walk(&hierarchy, &plan, &mut log);

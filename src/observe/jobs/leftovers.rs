@@ -2,18 +2,15 @@
 //! exist, and processes elsewhere whose environment names it.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 
 use super::search;
-use crate::model::ProblemCode;
+use crate::model::{CgroupPath, ProblemCode};
 use crate::observation::{Environment, Observation, Process, Scope};
 use crate::observe::assemble::observe;
 use crate::observe::cgroups::hierarchy::Hierarchy;
 use crate::observe::cgroups::walk::{VisitedCgroup, WalkPlan};
 use crate::observe::error::ObserveError;
-use crate::observe::options::{CgroupTarget, Options};
+use crate::observe::options::Options;
 use crate::observe::problems::Log;
 use crate::observe::processes::collect;
 use crate::observe::processes::sieve::Sieve;
@@ -61,18 +58,16 @@ pub fn leftovers(options: &Options, job: &JobName, hook: JobHook) -> Result<Obse
     for process in &named {
         // A cgroup that cannot be walked to is left out, and only the process is
         // read.
-        let path = Path::new(OsStr::from_bytes(process.cgroup.as_bytes()));
-        match hierarchy.resolve(path) {
-            Ok(parts) => {
-                plan.mention(parts);
-            }
-            Err(ObserveError::Open { errno, .. }) => log.failed(process.cgroup.lossy(), errno),
-            // It was removed, or is none.
-            Err(_) => {}
+        let path = CgroupPath::new(&process.cgroup);
+        match hierarchy.has(path) {
+            Ok(true) => _ = plan.mention(path),
+            // It was removed, or is outside.
+            Ok(false) => {}
+            Err(errno) => log.failed(process.cgroup.lossy(), errno),
         }
     }
     // Nobody but the walk tells which cgroups those are.
-    long_paths.iter().for_each(|shown| plan.add(hierarchy.above(shown.as_ref()), true));
+    long_paths.iter().for_each(|shown| plan.add(hierarchy.above(shown.as_ref()).as_path(), true));
     let is_others = |process: &&Process| sieve.uid.is_some_and(|uid| uid != process.uid);
     let also_users = named.iter().filter(is_others).map(|process| process.pid).collect();
     let node = Observation { scope, also_users, ..host::blank(options, Some(&hierarchy)) };
@@ -109,10 +104,8 @@ fn plan(
     log: &mut Log,
 ) -> Result<(WalkPlan, Vec<Scope>), ObserveError> {
     for _ in 0..TRIES {
-        let (paths, is_incomplete) = search::find(options, hierarchy, job);
+        let (targets, is_incomplete) = search::find(options, hierarchy, job);
         log.problems.extend(is_incomplete.then(search::incomplete));
-        let targets: Vec<CgroupTarget> =
-            paths.into_iter().map(|path| CgroupTarget { path, recursive: true }).collect();
         match WalkPlan::new(hierarchy, &targets) {
             Err(ObserveError::NoSuchCgroup { .. }) => {}
             plan => return plan,

@@ -5,7 +5,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use nix::errno::Errno;
@@ -53,7 +52,7 @@ pub fn jobs(options: &Options, names: &[JobName]) -> Result<Observation, Observe
     loop {
         let targets = search.targets();
         match assemble::cgroups(options, &targets) {
-            Err(ObserveError::NoSuchCgroup { path, .. }) => search.vanished(&path)?,
+            Err(ObserveError::NoSuchCgroup { path, .. }) => search.vanished(path.as_os_str().as_bytes())?,
             Ok(observation) => return search.still_there(observation),
             Err(error) => return Err(error),
         }
@@ -66,14 +65,14 @@ pub(in crate::observe) fn find(
     options: &Options,
     hierarchy: &Hierarchy,
     name: &JobName,
-) -> (Vec<PathBuf>, bool) {
+) -> (Vec<CgroupTarget>, bool) {
     let names = std::slice::from_ref(name);
     let mut search = Search::new(options, hierarchy, names);
     search.usual_places();
     if !search.has(name) {
         search.everywhere();
     }
-    (search.targets().into_iter().map(|target| target.path).collect(), search.incomplete)
+    (search.targets(), search.incomplete)
 }
 
 /// The problem that a job may have other directories than those that were found.
@@ -244,14 +243,12 @@ impl<'a> Search<'a> {
 
     fn targets(&self) -> Vec<CgroupTarget> {
         let asked = self.jobs.iter().filter(|(_, owner)| self.names.iter().any(|name| name.is(owner)));
-        asked.map(|(path, _)| CgroupTarget { path: on_disk(self.hierarchy, path), recursive: true }).collect()
+        asked.map(|(path, _)| CgroupTarget::observed(path, true)).collect()
     }
 
     /// Forgets a directory that was removed between the search and the observation.
-    fn vanished(&mut self, gone: &Path) -> Result<(), ObserveError> {
-        let (hierarchy, mut jobs) = (self.hierarchy, std::mem::take(&mut self.jobs));
-        jobs.retain(|path, _| !on_disk(hierarchy, path).starts_with(gone));
-        self.jobs = jobs;
+    fn vanished(&mut self, gone: &[u8]) -> Result<(), ObserveError> {
+        self.jobs.retain(|path, _| !CgroupPath::new(path).is_at_or_below(CgroupPath::new(gone)));
         let missing = self.names.iter().find(|name| !self.has(name));
         missing.map_or(Ok(()), |name| Err(self.missing(name)))
     }
@@ -263,7 +260,7 @@ impl<'a> Search<'a> {
         let gone = observation.errors.iter().filter(|problem| problem.code == ProblemCode::CgroupGone);
         let gone = gone.filter(|problem| !seen.contains(problem.what.as_str()));
         for problem in gone {
-            self.vanished(&on_disk(self.hierarchy, problem.what.as_bytes()))?;
+            self.vanished(problem.what.as_bytes())?;
         }
         drop(seen);
         observation.errors.extend(self.incomplete.then(incomplete));
@@ -276,10 +273,6 @@ impl<'a> Search<'a> {
         let root = self.hierarchy.mount.point.clone();
         ObserveError::NoSuchJob { job: name.clone(), root, unnamed, incomplete: self.incomplete }
     }
-}
-
-fn on_disk(hierarchy: &Hierarchy, path: &[u8]) -> PathBuf {
-    hierarchy.mount.point.join(OsStr::from_bytes(CgroupPath::new(path).relative()))
 }
 
 /// Whether a name is like `job_N`, `job-N` or a SLUID.

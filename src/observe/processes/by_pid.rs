@@ -3,11 +3,10 @@
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
 
 use super::look::Look;
 use super::wanted::{Unread, Wanted};
-use crate::model::ProblemCode;
+use crate::model::{CgroupPath, ProblemCode};
 use crate::observation::Process;
 use crate::observe::cgroups::hierarchy::Hierarchy;
 use crate::observe::cgroups::lookup::DELETED;
@@ -95,11 +94,12 @@ fn error(why: Unread, pid: u32, options: &Options, hierarchy: &Hierarchy) -> Obs
 
 /// A process outlives its cgroup when it is about to end.
 fn in_a_cgroup(process: Process, hierarchy: &Hierarchy) -> Result<Process, (u32, ObserveError)> {
-    let path = PathBuf::from(OsStr::from_bytes(process.cgroup.as_bytes()));
-    let is_gone = || matches!(hierarchy.resolve(&path), Err(ObserveError::NoSuchCgroup { .. }));
-    let removed = process.cgroup.as_bytes().ends_with(DELETED) && is_gone();
-    let pid = process.pid;
-    if removed { Err((pid, ObserveError::CgroupRemoved { pid, path })) } else { Ok(process) }
+    let is_gone = || hierarchy.has(CgroupPath::new(&process.cgroup)) == Ok(false);
+    if !(process.cgroup.as_bytes().ends_with(DELETED) && is_gone()) {
+        return Ok(process);
+    }
+    let (pid, path) = (process.pid, OsStr::from_bytes(process.cgroup.as_bytes()).into());
+    Err((pid, ObserveError::CgroupRemoved { pid, path }))
 }
 
 /// Leaves out processes whose cgroup was removed before it could be read.

@@ -53,7 +53,7 @@ fn lists(options: &Options) -> Trial {
 /// How a change of programs or cgroups is noticed. Without the right to ask for
 /// programs it is not.
 fn changes(options: &Options) -> Trial {
-    let root = CgroupTarget { path: "/".into(), recursive: false };
+    let root = CgroupTarget::observed("/", false);
     let start = || {
         let mut monitor = CgroupMonitor::start(options, &[root], None).map_err(|error| error.to_string())?;
         let refused = monitor.problems().into_iter().find(|problem| problem.code == ProblemCode::NoRight);

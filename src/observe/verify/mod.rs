@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 
-use super::cgroups::hierarchy::{Hierarchy, relative};
+use super::cgroups::hierarchy::Hierarchy;
 use super::options::Options;
 use super::problems::Log;
-use crate::model::ProblemCode;
+use crate::model::{CgroupPath, ProblemCode};
 use crate::observation::{Answer, Cgroup, Observation, Problem, Text, Verification};
 use crate::sys::absence::OrAbsent as _;
 use crate::sys::access::{self, Access};
@@ -80,7 +80,7 @@ fn end(options: &Options) -> Instant {
 fn own_directory(hierarchy: &Hierarchy) -> Option<Dir> {
     let path = hierarchy.own_cgroup()?;
     // A late process stays where it is then, and is left behind there.
-    hierarchy.handle.child(relative(&parts(&path)).as_path()).ok()
+    hierarchy.open(CgroupPath::new(&path)).ok()
 }
 
 /// All questions of one `--verify`.
@@ -191,16 +191,12 @@ fn in_cgroup(
 
 /// The cgroup's directory, if it is still the one that was observed.
 fn directory(hierarchy: &Hierarchy, observed: &Cgroup) -> Result<Dir, String> {
-    let path = relative(&parts(observed.path.as_bytes()));
-    let opened = hierarchy.handle.child(path.as_path()).and_then(|dir| Ok((dir.stat()?.inode, dir)));
+    let opened = hierarchy.open(CgroupPath::new(&observed.path));
+    let opened = opened.and_then(|dir| Ok((dir.stat()?.inode, dir)));
     match opened.or_absent().map_err(|errno| errno.desc().to_owned())? {
         Some((inode, dir)) if inode == observed.id => Ok(dir),
         _ => Err("the cgroup is gone".to_owned()),
     }
-}
-
-fn parts(path: &[u8]) -> Vec<Vec<u8>> {
-    path.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).map(<[u8]>::to_vec).collect()
 }
 
 /// Whether the cgroup has processes already, so that one more makes no difference.

@@ -35,7 +35,7 @@ fn card(view: &View<'_>, id: &str, policy: &Policy) -> Markup {
             header { h3 { "Policy " code { (text::name(id)) } } @if !policy.exact { span.pill.unknown { "? not exact" } } }
             ul.rules {
                 li { (text::verdict(policy.default)) code { "a *:* rwm" } span.muted { (rest(policy, listed.len())) } }
-                @for rule in listed.iter().take(SHOWN) { li { (text::verdict(rule.verdict)) code { (rules::notation(rule)) } } }
+                @for rule in listed.iter().take(SHOWN) { li { (text::verdict(rule.rule.verdict)) code { (rules::notation(rule)) } } }
                 @if listed.len() > SHOWN { li.muted { "and " (listed.len() - SHOWN) " more rules: gpumap cgroup PATH lists them" } }
             }
             @if let Some(omitted) = policy.omitted { p.u { (omitted.questions) " more device and request pairs that no short rules describe" } }

@@ -2,10 +2,10 @@ mod refused;
 mod slurm;
 
 use super::*;
-use crate::model::{DeviceType, IntentionSource, Request, RequestSet, Verdict};
+use crate::model::{DeviceType, IntentionSource, Numbers, Request, RequestSet, Rule, Verdict};
 use crate::observation::{ConfigFile, Observation, Scope, Text, Unit};
-use crate::policy::{Numbers, Rule, TimeLimit};
-use crate::report::Repair;
+use crate::policy::TimeLimit;
+use crate::report::{ListedRule, Repair};
 
 const SCOPE: &str = "/system.slice/container.scope";
 /// What the runtime's program of the saved node allows and systemd's does not.
@@ -301,7 +301,7 @@ fn the_v1_controller_denies_too() {
         "{:?}",
         repair.refusals
     );
-    let major_minor = |rule: &crate::report::Rule| (rule.major[0], rule.minor[0]);
+    let major_minor = |listed: &ListedRule| (listed.rule.major.first, listed.rule.minor.first);
     let remaining: Vec<_> = repair.remaining.iter().map(major_minor).collect();
     assert!(remaining.contains(&(195, 0)) && !remaining.contains(&(195, 255)), "{remaining:?}");
 }

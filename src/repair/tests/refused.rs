@@ -4,8 +4,9 @@
 use super::slurm::replace;
 use super::{SCOPE, load, lost};
 use crate::analyse;
+use crate::model::Rule;
 use crate::observation::{Answer, Attached, Cgroup, HexBytes, Host, Observation, Program, Scope, Text};
-use crate::policy::{Decoder, Rule, TimeLimit};
+use crate::policy::{Decoder, TimeLimit};
 use crate::repair::{Like, RepairRequest, prepare};
 use crate::report::Repair;
 

@@ -3,11 +3,11 @@
 
 use super::{load, state};
 use crate::analyse;
-use crate::model::{CgroupPath, IntentionSource, OwnerKind};
+use crate::model::{CgroupPath, IntentionSource, Numbers, OwnerKind, RequestSet};
 use crate::observation::{Answer, Attached, Cgroup, Observation, Program};
 use crate::policy::{Decoder, TimeLimit};
 use crate::repair::{RepairRequest, plan};
-use crate::report::Repair;
+use crate::report::{ListedRule, Repair};
 
 const JOB: &str = "/system.slice/gpu01_slurmstepd.scope/job_4712";
 /// A program that is nobody's, and denies every GPU.
@@ -69,9 +69,9 @@ fn minors(repair: &Repair) -> Vec<u32> {
     repair
         .missing
         .iter()
-        .flat_map(|rule| {
-            assert_eq!((rule.major, rule.requests.as_str()), ([195, 195], "rwm"), "{rule:?}");
-            rule.minor[0]..=rule.minor[1]
+        .flat_map(|ListedRule { rule, .. }| {
+            assert_eq!((rule.major, rule.requests), (Numbers::one(195), RequestSet::ALL), "{rule:?}");
+            rule.minor.first..=rule.minor.last
         })
         .collect()
 }

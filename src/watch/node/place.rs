@@ -1,13 +1,11 @@
 //! Tells which cgroup a process was in when something happened.
 
 use std::collections::HashMap;
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
 use super::remember::Remembered;
-use crate::model::Owner;
+use crate::model::{CgroupPathBuf, Owner};
 use crate::observation::Text;
 use crate::observe::{self, Options};
 use crate::owner::TrustedNames;
@@ -49,7 +47,7 @@ pub(super) struct Places {
     /// Where processes were.
     by_process: Remembered<(u32, u64), Option<Rc<OwnedCgroup>>>,
     /// Paths that ids led to, or that they led nowhere.
-    looked: Remembered<u64, Option<PathBuf>>,
+    looked: Remembered<u64, Option<CgroupPathBuf>>,
 }
 
 impl Places {
@@ -69,7 +67,7 @@ impl Places {
         self.by_process.get((subject.pid, subject.start_time), || {
             // Without a cgroup an event says that it is not known.
             let path = observe::process_cgroup(options, subject.pid, subject.start_time).ok()?;
-            Some(Rc::new(OwnedCgroup::new(&path.as_os_str().as_bytes().into(), trusted)))
+            Some(Rc::new(OwnedCgroup::new(&path.into(), trusted)))
         })
     }
 
@@ -82,7 +80,7 @@ impl Places {
     fn named(&mut self, options: &Options, id: u64) -> Option<Rc<OwnedCgroup>> {
         let look = || (id != 0).then(|| observe::id_cgroup(options, id)).flatten();
         let path = self.looked.get(id, look)?;
-        self.remember(id, &path.as_os_str().as_bytes().into());
+        self.remember(id, &path.into());
         self.by_id.get(&id).cloned()
     }
 
@@ -105,7 +103,7 @@ mod tests {
     fn ids() {
         let mut places = Places::new(TrustedNames::default());
         let subject = EventSubject { pid: u32::MAX, cgroup: 7, ..EventSubject::default() };
-        let nowhere = Options { proc: PathBuf::from("/nonexistent"), ..Options::default() };
+        let nowhere = Options { proc: "/nonexistent".into(), ..Options::default() };
         assert_eq!(places.of(&nowhere, &subject), None);
         places.remember(7, &"/a".into());
         let place = places.of(&nowhere, &subject).unwrap();

@@ -3,9 +3,7 @@
 //! moments.
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -198,8 +196,7 @@ impl Resolver {
 
     fn observation(&self, pid: u32, cgroup: &Text) -> Option<Observation> {
         // Only a living process tells its place in the v1 hierarchy.
-        let path = PathBuf::from(OsStr::from_bytes(cgroup.as_bytes()));
-        let target = CgroupTarget { path, recursive: false };
+        let target = CgroupTarget::observed(cgroup, false);
         // One that is elsewhere by now has the same place there.
         // A process that cannot be read is asked about by its cgroup alone.
         let its = observe::processes_and(&self.options, &[pid], std::slice::from_ref(&target)).ok();

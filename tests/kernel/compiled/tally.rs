@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-use gpumap::model::{Device, Request, Verdict};
+use gpumap::model::{Device, Numbers, Request, Rule, Verdict};
 use gpumap::observation::{Observation, Program};
-use gpumap::policy::{Combination, Context, Decoder, Numbers, Rule, RuleList};
+use gpumap::policy::{Combination, Context, Decoder, RuleList};
 
 use super::Case;
 use crate::support::law::Asked;

@@ -1,11 +1,12 @@
 //! Device programs that other tools change, as the whole command tells it.
 
+use gpumap::model::{Rule, RuleType};
 use std::io::{BufRead as _, BufReader};
 use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 
 use gpumap::bytecode::Insn;
-use gpumap::report::{Change, Event, PolicyEvent, Rule};
+use gpumap::report::{Change, Event, PolicyEvent};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
@@ -32,8 +33,10 @@ fn next(watch: &Watch, cgroup: &str) -> PolicyEvent {
 /// Each changed verdict: `char 195-195:2-2 rwm deny`.
 fn exactly(policy: &PolicyEvent) -> Vec<String> {
     let line = |change: &Change| {
-        let Rule { kind, major, minor, requests, .. } = &change.rule;
-        format!("{kind} {}-{}:{}-{} {requests} {}", major[0], major[1], minor[0], minor[1], change.to)
+        let Rule { kind, major, minor, requests, .. } = change.rule.rule;
+        let kind = RuleType::from(kind);
+        let (major, minor) = ((major.first, major.last), (minor.first, minor.last));
+        format!("{kind} {}-{}:{}-{} {requests} {}", major.0, major.1, minor.0, minor.1, change.to)
     };
     policy.changes.iter().map(line).collect()
 }

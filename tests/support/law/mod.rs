@@ -216,7 +216,7 @@ fn differences(asked: &Asked, gpumap: &Gpumap<'_>, said: &[Said], policy: &Polic
     for Said { device, request, verdict } in said {
         let about = |diff: &Diff| {
             let mut changes =
-                diff.changes.iter().filter(|change| rules::covers(&change.rule, *device, *request));
+                diff.changes.iter().filter(|change| rules::covers(&change.rule.rule, *device, *request));
             let found = changes.next().map(|change| (change.from, change.to));
             (found, changes.next().is_some())
         };

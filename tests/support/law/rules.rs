@@ -1,27 +1,27 @@
 //! Rules as a reader of JSON takes them.
 
-use gpumap::model::{Device, DeviceType, Request, RequestSet, RuleType, Verdict};
-use gpumap::report::{Mask, Policy, Rule};
+use gpumap::model::{Device, DeviceType, Numbers, Request, RequestSet, Rule, RuleType, Verdict};
+use gpumap::report::Policy;
 
 /// What the rules say; `None` where they leave it to `check`, which they never do for
 /// the usual numbers of GPUs.
 pub(super) fn verdict(policy: &Policy, device: Device, request: Request) -> Option<Verdict> {
     let is_listed = device.kind == DeviceType::Char && device.major == 195 && device.minor < 16;
-    match policy.rules.iter().find(|rule| covers(rule, device, request)) {
-        Some(rule) => (is_listed || !rule.not_drawn).then_some(rule.verdict),
+    match policy.rules.iter().find(|listed| covers(&listed.rule, device, request)) {
+        Some(rule) => (is_listed || !rule.not_drawn).then_some(rule.rule.verdict),
         None => (is_listed || policy.omitted.is_none()).then_some(policy.default),
     }
 }
 
 pub(super) fn covers(rule: &Rule, device: Device, request: Request) -> bool {
-    let within = |[first, last]: [u32; 2], mask: Option<Mask>, value: u32| {
+    let within = |Numbers { first, last, mask }, value: u32| {
         (first..=last).contains(&value) && mask.is_none_or(|mask| value & mask.mask == mask.value)
     };
     let kind = RuleType::from(Some(device.kind));
-    [kind, RuleType::Any].contains(&rule.kind)
-        && within(rule.major, rule.major_mask, device.major)
-        && within(rule.minor, rule.minor_mask, device.minor)
-        && requests(&rule.requests).contains(request)
+    [kind, RuleType::Any].contains(&rule.kind.into())
+        && within(rule.major, device.major)
+        && within(rule.minor, device.minor)
+        && requests(&rule.requests.to_string()).contains(request)
 }
 
 /// The requests that are spelled so.

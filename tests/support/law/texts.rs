@@ -1,14 +1,14 @@
 //! What people read, compared with the JSON of the same answer.
 
-use gpumap::model::{MAX_MAJOR, MAX_MINOR, RuleType, Verdict};
-use gpumap::report::{Diff, GpuVerdict, Mask, Policy, Rule};
+use gpumap::model::{DeviceType, MAX_MAJOR, MAX_MINOR, Mask, Numbers, Rule, Verdict};
+use gpumap::report::{Diff, GpuVerdict, Policy};
 
 use super::{Differ, must};
 
 /// The rules of a text: the default, then all rules but the one that the kernel never
 /// asks about.
 pub(super) fn rules(text: &str, policy: &Policy) -> Differ {
-    let listed = policy.rules.iter().map(|rule| said(rule.verdict, rule));
+    let listed = policy.rules.iter().map(|listed| said(listed.rule.verdict, &listed.rule));
     let mut expected: Vec<String> = listed.filter(|line| !line.contains("c 0:0 ")).collect();
     let section = text.lines().skip_while(|line| !line.starts_with("Rules")).skip(1);
     let mut lines = section.take(expected.len() + 1).map(bare);
@@ -30,7 +30,7 @@ pub(super) fn changes(text: &str, diff: &Diff) -> Differ {
     let pairs = diff.changes.iter();
     let mut expected: Vec<String> = pairs
         .flat_map(|change| {
-            let (from, to) = (said(change.from, &change.rule), said(change.to, &change.rule));
+            let (from, to) = (said(change.from, &change.rule.rule), said(change.to, &change.rule.rule));
             [format!("- {from}"), format!("+ {to}")]
         })
         .collect();
@@ -57,12 +57,12 @@ fn bare(line: &str) -> String {
 
 fn said(verdict: Verdict, rule: &Rule) -> String {
     let kind = match rule.kind {
-        RuleType::Char => 'c',
-        RuleType::Block => 'b',
-        RuleType::Any => 'a',
+        Some(DeviceType::Char) => 'c',
+        Some(DeviceType::Block) => 'b',
+        None => 'a',
     };
     let (major, minor) = (range(rule.major, MAX_MAJOR), range(rule.minor, MAX_MINOR));
-    let masks = [mask("major", rule.major_mask), mask("minor", rule.minor_mask)];
+    let masks = [mask("major", rule.major.mask), mask("minor", rule.minor.mask)];
     let masks: Vec<String> = masks.into_iter().flatten().collect();
     bare(&format!("{verdict} {kind} {major}:{minor} {} {}", rule.requests, masks.join(", ")))
 }
@@ -71,7 +71,7 @@ fn mask(name: &str, mask: Option<Mask>) -> Option<String> {
     mask.map(|Mask { mask, value }| format!("{name} & {mask:#x} = {value:#x}"))
 }
 
-fn range([first, last]: [u32; 2], most: u32) -> String {
+fn range(Numbers { first, last, .. }: Numbers, most: u32) -> String {
     match (first, last) {
         (0, last) if last == most => "*".to_owned(),
         (first, last) if first == last => first.to_string(),

@@ -14,8 +14,7 @@ use crate::support::cgroup::Cgroup;
 use crate::support::container::Container;
 use crate::support::wait::within;
 use crate::support::{host, node};
-use gpumap::model::Verdict;
-use gpumap::model::{AttachFlag, EventKind};
+use gpumap::model::{AttachFlag, EventKind, Numbers, Verdict};
 use gpumap::render;
 use gpumap::report::{Event, PolicyEvent};
 use serde_json::json;
@@ -33,8 +32,8 @@ fn attach_replace_detach() {
         assert_eq!(policy.attached[0].place.flags, [AttachFlag::Multi]);
         assert!(!policy.attached[0].loaded_at.is_empty());
         assert_eq!((policy.lost.len(), policy.gained.len(), policy.equal), (1, 0, false));
-        let rule = &policy.changes[0];
-        assert_eq!((rule.to, rule.rule.major, rule.rule.minor), (Verdict::Deny, [195; 2], [0; 2]));
+        let (to, rule) = (policy.changes[0].to, policy.changes[0].rule.rule);
+        assert_eq!((to, rule.major, rule.minor), (Verdict::Deny, Numbers::one(195), Numbers::one(0)));
         assert_eq!((policy.changes.len(), policy.also), (1, 0));
 
         attach(top.dir(), &b, MULTI, Some(&a)).unwrap();

@@ -37,7 +37,7 @@ fn watch_by(
     source: Option<ListSource>,
 ) -> PolicyWatcher {
     let options = Options { gpu_root: node::four_gpus(), ..Options::default() };
-    let targets = [CgroupTarget { path: path.to_owned(), recursive }];
+    let targets = [CgroupTarget::typed(path, recursive)];
     PolicyWatcher::start_with(&options, &targets, engine, source).unwrap()
 }
 

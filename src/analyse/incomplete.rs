@@ -1,36 +1,33 @@
-//! Tells whether an answer leaves something unknown that could be known.
+//! What makes an answer incomplete, and with that the exit code 3: something in it is
+//! unknown that could be known. The other reason is a problem among its `errors`.
+//!
+//! `explain`, `check` and `watch` answer one question each and look at its verdict by
+//! themselves.
 
-use super::document::Payload;
-use super::node_diff::NodeDiff;
-use super::policy::Policy;
-use super::process::Process;
-use super::sets::{GpuSet, OwnerSets};
 use crate::model::{CheckState, JobEvidence, RepairState, ValueState, Verdict, Verdicts};
+use crate::report::{GpuSet, NodeDiff, OwnerSets, Payload, Policy, Process};
 
-impl Payload {
-    /// The unknown parts, a few words each.
-    pub fn unknown_parts(&self) -> Vec<&'static str> {
-        let parts = [
-            (has_unknown_verdict(self), "what some cgroups may open"),
-            (has_unknown_process(self), "what some processes ask for or hold"),
-            (has_unknown_set(self), "which GPUs some owners may open or hold"),
-        ];
-        parts.into_iter().filter(|(is_unknown, _)| *is_unknown).map(|(_, what)| what).collect()
-    }
+/// The unknown parts, a few words each.
+pub fn unknown_parts(payload: &Payload) -> Vec<&'static str> {
+    let parts = [
+        (has_unknown_verdict(payload), "what some cgroups may open"),
+        (has_unknown_process(payload), "what some processes ask for or hold"),
+        (has_unknown_set(payload), "which GPUs some owners may open or hold"),
+    ];
+    parts.into_iter().filter(|(is_unknown, _)| *is_unknown).map(|(_, what)| what).collect()
+}
 
-    /// Whether something that can be known is not. An allocation cannot be
-    /// known outside of Slurm's hooks, so that it is unknown leaves nothing
-    /// out.
-    pub fn has_unknown(&self) -> bool {
-        has_unknown_verdict(self)
-            || has_unknown_process(self)
-            || has_unknown_set(self)
-            || self.doctor.iter().flatten().any(|check| check.state == CheckState::Unknown)
-            || self.audit.as_ref().is_some_and(|audit| audit.unknown)
-            || self.repair.as_ref().is_some_and(|repair| repair.state == RepairState::Unknown)
-            || self.processes.iter().flatten().any(has_unknown_limit)
-            || self.fleet.as_ref().is_some_and(|fleet| fleet.is_incomplete())
-    }
+/// Whether something that can be known is not. An allocation cannot be known outside of
+/// Slurm's hooks, so that it is unknown leaves nothing out.
+pub fn has_unknown(payload: &Payload) -> bool {
+    has_unknown_verdict(payload)
+        || has_unknown_process(payload)
+        || has_unknown_set(payload)
+        || payload.doctor.iter().flatten().any(|check| check.state == CheckState::Unknown)
+        || payload.audit.as_ref().is_some_and(|audit| audit.unknown)
+        || payload.repair.as_ref().is_some_and(|repair| repair.state == RepairState::Unknown)
+        || payload.processes.iter().flatten().any(has_unknown_limit)
+        || payload.fleet.as_ref().is_some_and(|fleet| fleet.is_incomplete())
 }
 
 fn has_unknown_process(payload: &Payload) -> bool {
@@ -118,24 +115,24 @@ mod tests {
     #[test]
     fn unknown_sets() {
         let maybe = || GpuSet { unknown: vec!["GPU-1".to_owned()], ..known() };
-        assert!(!owner(GpuSet::default(), known(), known()).has_unknown());
-        assert!(!owner(maybe(), known(), known()).has_unknown());
-        assert!(owner(known(), GpuSet::default(), known()).has_unknown());
-        assert!(owner(known(), known(), maybe()).has_unknown());
+        assert!(!has_unknown(&owner(GpuSet::default(), known(), known())));
+        assert!(!has_unknown(&owner(maybe(), known(), known())));
+        assert!(has_unknown(&owner(known(), GpuSet::default(), known())));
+        assert!(has_unknown(&owner(known(), known(), maybe())));
     }
 
     /// Make sure that one readable environment is enough, and that descriptors
     /// have to be seen.
     #[test]
     fn unknown_processes() {
-        assert!(!process(ValueState::Value, ValueState::Unknown, None).has_unknown());
-        assert!(!process(ValueState::Unknown, ValueState::Unset, None).has_unknown());
-        assert!(process(ValueState::Unknown, ValueState::Unknown, None).has_unknown());
-        assert!(process(ValueState::Unset, ValueState::Unset, Some("no right")).has_unknown());
+        assert!(!has_unknown(&process(ValueState::Value, ValueState::Unknown, None)));
+        assert!(!has_unknown(&process(ValueState::Unknown, ValueState::Unset, None)));
+        assert!(has_unknown(&process(ValueState::Unknown, ValueState::Unknown, None)));
+        assert!(has_unknown(&process(ValueState::Unset, ValueState::Unset, Some("no right"))));
         let mut ended = process(ValueState::Unknown, ValueState::Unknown, None);
         ended.cgroups.iter_mut().flatten().flat_map(|one| &mut one.processes).for_each(|one| {
             one.state = Some(crate::model::ProcessState::Zombie);
         });
-        assert!(!ended.has_unknown());
+        assert!(!has_unknown(&ended));
     }
 }
