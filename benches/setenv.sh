@@ -9,7 +9,7 @@ rounds=${1:-5}
 . "$(dirname "$0")/common.sh"
 
 cc -O2 -Wall -o "$work/setenv" benches/setenv.c
-cargo build --profile dist -q
+cargo build --profile dist --features test-hooks -q
 mkdir "$top"
 # A C library of its own: what others watch does not count.
 libc=$work/libc.so.6

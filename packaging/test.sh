@@ -42,6 +42,9 @@ rpmlint --strict -c packaging/rpm/rpmlint.toml "$rpm" >"$scratch/rpmlint" || {
     fail "rpmlint"
 }
 
+step "no variable of tests is read"
+! grep -q GPUMAP_TEST_ "$binary" || fail "the binary reads variables of tests"
+
 step "the same packages again have the same bytes"
 packaging/release.sh --binary "$binary" --output "$scratch/again" >/dev/null
 (cd "$scratch/again" && sha256sum -c --quiet "$files/SHA256SUMS")

@@ -19,6 +19,11 @@
     reason = "this is test code, with support that is shared"
 )]
 
+/// The tests of `kernel` that read the node by programs: here libbpf loads them.
+#[path = "kernel/program_lists.rs"]
+mod kernel_program_lists;
+#[path = "kernel/scanner.rs"]
+mod kernel_scanner;
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -18,7 +18,7 @@ pub enum LoadError {
     #[error("the program object has no {0}")]
     Missing(&'static str),
     /// This build does not have the wanted engine.
-    #[error("this gpumap was built without the engine that GPUMAP_TEST_LOADER names")]
+    #[error("this gpumap was built without this loader")]
     NoEngine,
 }
 

@@ -19,14 +19,14 @@ pub mod objects;
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
-use crate::sys::locked_memory;
+use crate::sys::{locked_memory, test_hook};
 
 pub use crate::sys::bpf::FunctionEntry;
 pub use error::LoadError;
 pub use interface::{AttachedProbes, Entries, Iterate, IteratorScope, Loaded, Loader, ObjectSpec, Ring};
 
 /// The variable with which tests choose an engine: `aya` or `libbpf`
-/// (CONTRIBUTING.md).
+/// (docs/testing.md).
 const CHOICE: &str = "GPUMAP_TEST_LOADER";
 
 /// The libraries that can load objects.
@@ -41,12 +41,12 @@ pub enum Engine {
 impl Engine {
     /// The engine that a test wants, else libbpf if this build has it.
     fn chosen() -> Result<Self, LoadError> {
-        match std::env::var(CHOICE).as_deref() {
-            Ok("aya") => Ok(Self::Aya),
-            Ok("libbpf") => Ok(Self::Libbpf),
-            Ok(_) => Err(LoadError::NoEngine),
-            Err(_) if cfg!(feature = "libbpf") => Ok(Self::Libbpf),
-            Err(_) => Ok(Self::Aya),
+        match test_hook::read(CHOICE) {
+            Some(name) if name == "aya" => Ok(Self::Aya),
+            Some(name) if name == "libbpf" => Ok(Self::Libbpf),
+            Some(_) => Err(LoadError::NoEngine),
+            None if cfg!(feature = "libbpf") => Ok(Self::Libbpf),
+            None => Ok(Self::Aya),
         }
     }
 }

@@ -32,4 +32,5 @@ pub mod run_state;
 pub mod seccomp;
 pub mod spawn;
 pub mod stat;
+pub mod test_hook;
 pub mod window;

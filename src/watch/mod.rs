@@ -1,6 +1,6 @@
 //! What changes on a node, while it happens.
 //!
-//! [`FactSource`] loads the programs of `bpf/` and gives facts of processes: their
+//! [`Watch`] is all of it: [`Watch::next`] gives events. Inside, [`FactSource`] loads the programs of `bpf/` and gives facts of processes: their
 //! calls of the C library's functions that change the environment, fork, exec
 //! and exit, and the initialisation of drivers' libraries. [`Tracker`] keeps
 //! what each process asks for, and turns facts into the events of `gpumap/1`.
@@ -18,6 +18,7 @@ mod node;
 mod not_seen;
 pub mod opens;
 pub mod policy;
+mod running;
 mod source;
 pub mod state;
 mod tracker;
@@ -25,6 +26,8 @@ mod tracker;
 use std::time::Duration;
 
 use crate::loader::LoadError;
+use crate::observe::ObserveError;
+use crate::observe::scanner::ScanError;
 use crate::report::Event;
 
 pub use crate::probing::driver::Driver;
@@ -32,8 +35,9 @@ pub use crate::probing::{Mode, ProcessScope};
 pub use beside::Beside;
 pub use fact::{EventSubject, Fact, NewValue};
 pub use not_seen::not_seen;
+pub use running::{Step, Watch, Watched};
 pub use source::FactSource;
-pub use tracker::{Baseline, LastSet, Reread, Tracker};
+pub use tracker::{LastSet, Tracker};
 
 /// How long decoding may keep other events waiting. Programs that take longer are decoded
 /// beside, within [`LONG`]; their policy is told when it is known.
@@ -61,6 +65,20 @@ impl From<LoadError> for WatchError {
             LoadError::Refused(_) | LoadError::NoEngine => Self::Load(error.to_string()),
         }
     }
+}
+
+/// Why a part of a watch cannot begin.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Processes cannot be listed.
+    #[error(transparent)]
+    Processes(#[from] ScanError),
+    /// Their calls cannot be followed.
+    #[error(transparent)]
+    Calls(#[from] WatchError),
+    /// The programs of cgroups cannot be listed.
+    #[error(transparent)]
+    Programs(#[from] ObserveError),
 }
 
 /// Why nothing can be watched.

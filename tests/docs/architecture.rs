@@ -1,4 +1,4 @@
-//! Compares CONTRIBUTING.md with the code: which room imports which, where a
+//! Compares docs/rooms.md with the code: which room imports which, where a
 //! newcomer is sent, and whether words that are types are compared as texts.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,8 +12,8 @@ pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn contributing() -> String {
-    fs::read_to_string(root().join("CONTRIBUTING.md")).expect("CONTRIBUTING.md")
+fn document(name: &str) -> String {
+    fs::read_to_string(root().join(name)).expect(name)
 }
 
 /// Every Rust file below a directory.
@@ -80,7 +80,7 @@ fn imports() -> Imports {
 
 /// What the table of rooms says. Its rows are ``| `src/room` | what | `a`, `b` |``.
 fn table() -> Imports {
-    let text = contributing();
+    let text = document("docs/rooms.md");
     let rows = text.lines().filter_map(|line| {
         let (room, rest) = line.strip_prefix("| `src/")?.split_once("` | ")?;
         let (_, imports) = rest.trim_end_matches(" |").rsplit_once(" | ")?;
@@ -101,7 +101,7 @@ fn rooms_import_what_the_table_says() {
     }
     let written = table();
     for (room, imports) in &real {
-        assert_eq!(written.get(room), Some(imports), "src/{room} in CONTRIBUTING.md");
+        assert_eq!(written.get(room), Some(imports), "src/{room} in docs/rooms.md");
     }
     assert_eq!(written.keys().collect::<Vec<_>>(), real.keys().collect::<Vec<_>>());
 }
@@ -215,17 +215,33 @@ fn comparisons_are_found() {
     }
 }
 
-/// Make sure that every file which the documents send a reader to is there.
+/// Make sure that every file which the documents send a reader to is there, and that the
+/// first of them can be read in one sitting.
 #[test]
 fn named_files_exist() {
-    let contributing = contributing();
-    for word in contributing.split('`').skip(1).step_by(2) {
-        let is_path = ["src/", "tests/", "docs/", "bpf/", "fuzz/", "benches/", "fixtures/", "man/"]
-            .iter()
-            .any(|room| word.starts_with(room));
-        let is_plain = word.bytes().all(|c| c.is_ascii_lowercase() || b"/._-".contains(&c));
-        if is_path && is_plain {
-            assert!(root().join(word).exists(), "CONTRIBUTING.md: {word}");
+    assert!(document("CONTRIBUTING.md").len() <= 10_000);
+    for name in ["CONTRIBUTING.md", "docs/rooms.md", "docs/testing.md"] {
+        for word in document(name).split('`').skip(1).step_by(2) {
+            let is_path = ["src/", "tests/", "docs/", "bpf/", "fuzz/", "benches/", "fixtures/", "man/"]
+                .iter()
+                .any(|room| word.starts_with(room));
+            let is_plain = word.bytes().all(|c| c.is_ascii_lowercase() || b"/._-".contains(&c));
+            if is_path && is_plain {
+                assert!(root().join(word).exists(), "{name}: {word}");
+            }
         }
     }
+}
+
+/// Make sure that the wings of CONTRIBUTING.md have every room once.
+#[test]
+fn every_room_is_in_a_wing() {
+    let text = document("CONTRIBUTING.md");
+    let wings =
+        text.lines().skip_while(|line| !line.starts_with("| wing |")).take_while(|line| !line.is_empty());
+    let rooms = wings.skip(2).filter_map(|row| row.trim_end_matches(" |").rsplit_once(" | "));
+    let named = rooms.flat_map(|(_, rooms)| rooms.split('`').skip(1).step_by(2));
+    let mut named: Vec<&str> = named.filter(|name| !name.contains('/')).collect();
+    named.sort_unstable();
+    assert_eq!(named, table().keys().map(String::as_str).collect::<Vec<_>>());
 }

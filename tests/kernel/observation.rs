@@ -101,8 +101,7 @@ fn preorder() {
     let leaf = top.child("leaf");
     let (first, second) = (programs::constant("first", 1), programs::constant("second", 1));
     if programs::try_attach(&top.handle(), &first, MULTI | PREORDER).is_err() {
-        println!("skipped: this kernel has no BPF_F_PREORDER");
-        return;
+        return host::skip("this kernel has no BPF_F_PREORDER");
     }
     programs::attach(&File::open(&leaf).unwrap(), &second, MULTI);
     let seen = look(&leaf, false);
@@ -194,8 +193,7 @@ fn hybrid_v1_list() {
     let Some(root) = host::shared() else { return };
     let seen = look(&root, false);
     let Some(devices) = seen.devices_v1 else {
-        println!("skipped: no v1 devices controller is mounted");
-        return;
+        return host::skip("no v1 devices controller is mounted");
     };
     assert_eq!(seen.host.cgroup_mode, CgroupMode::Hybrid);
     assert!(devices.groups.iter().any(|group| group.path.as_bytes() == b"/"));
@@ -431,8 +429,7 @@ fn no_kernel_addresses() {
     let path = top.path().to_owned();
     let seen = threads::without_capability(34, move || look(&path, false));
     if seen.errors.is_empty() {
-        println!("skipped: this kernel shows its addresses to everyone");
-        return;
+        return host::skip("this kernel shows its addresses to everyone");
     }
     assert_eq!(seen.errors.len(), 1, "{:?}", seen.errors);
     assert!(seen.errors[0].needs.contains("CAP_SYSLOG"));
@@ -478,8 +475,7 @@ fn swapped_programs() {
 fn legacy_host() {
     let Some(root) = host::shared() else { return };
     let Some(mount) = look(&root, false).devices_v1.map(|devices| PathBuf::from(devices.mount)) else {
-        println!("skipped: no v1 devices controller is mounted");
-        return;
+        return host::skip("no v1 devices controller is mounted");
     };
     let v1 = Tree::new(&mount);
     let sleeper = Sleeper::new(&[v1.path()]);

@@ -68,7 +68,7 @@ fn programs() {
     let scratch = Scratch::new();
     for flags in [PIC, "gcc", "gcc -no-pie -fno-pie", "gcc -static", "gcc -static-pie", "gcc -m32"] {
         if flags == "gcc -m32" && !Path::new("/usr/include/gnu/stubs-32.h").exists() {
-            println!("skipped: no 32-bit C library to compile with");
+            host::skip("no 32-bit C library to compile with");
             continue;
         }
         every_change(&scratch.build(flags));
@@ -82,9 +82,7 @@ fn programs() {
 fn musl() {
     let Some(_host) = host::shared() else { return };
     if Command::new("musl-gcc").arg("--version").output().is_err() {
-        assert!(std::env::var_os("GPUMAP_REQUIRE_ROOT").is_none(), "musl-gcc is missing (musl-tools)");
-        println!("skipped: no musl-gcc (package musl-tools)");
-        return;
+        return host::skip("musl-gcc is missing (package musl-tools)");
     }
     let scratch = Scratch::new();
     for flags in ["musl-gcc", "musl-gcc -fPIC -pie", "musl-gcc -static"] {
@@ -110,7 +108,7 @@ fn python() {
     let code = "import os; os.environ['CUDA_VISIBLE_DEVICES'] = '1,2'; print('ready', flush=True); \
                 import time; time.sleep(600)";
     let python = ["/usr/bin/python3"].into_iter().find(|path| Path::new(path).exists());
-    let Some(python) = python else { return println!("skipped: no python3") };
+    let Some(python) = python else { return host::skip("python3 is missing") };
     let detail = detail(&Victim::run(Command::new(python).args(["-c", code])));
     assert_eq!((values(&detail.at_exec), values(&detail.live)), (vec!["0".into()], vec!["1,2".into()]));
 }
@@ -239,7 +237,7 @@ fn started_by_hand() {
     let Some(_host) = host::shared() else { return };
     let loader = Path::new("/lib64/ld-linux-x86-64.so.2");
     if !loader.exists() {
-        return println!("skipped: no {}", loader.display());
+        return host::skip(&format!("{} is missing", loader.display()));
     }
     let scratch = Scratch::new();
     for flags in [PIC, "gcc"] {

@@ -71,7 +71,7 @@ fn walk(top: &Path, room: usize) -> Option<Walk> {
     match Walk::load(&Dir::open(top).unwrap(), room) {
         Ok(walk) => Some(walk),
         Err(why) => {
-            println!("skipped: {why}");
+            host::skip(&why.to_string());
             None
         }
     }

@@ -4,6 +4,7 @@
 use crate::support::bench::Facts;
 use crate::support::captures::{Capture, all, directory};
 use crate::support::inspect;
+use crate::support::skips::skip;
 use crate::support::verify::{Decode, Interpret, Judge};
 use gpumap::bytecode::{Insn, tag};
 use gpumap::model::{Device, Request, Verdict};
@@ -16,7 +17,7 @@ const NEIGHBOUR_MISSING: [&str; 0] = [];
 fn captures() -> Vec<Capture> {
     let captures = all(&directory());
     if captures.is_empty() {
-        eprintln!("skipped: no captures in {}", directory().display());
+        skip(&format!("no captures in {}", directory().display()));
     }
     captures
 }

@@ -6,6 +6,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use crate::support::host;
+
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 /// Saved nodes with one critical finding and with none.
 const CRITICAL: &str = "fixtures/audit/dropped-denials/trigger.json";
@@ -118,8 +120,7 @@ fn systemd_units() {
     let text = fs::read_to_string(format!("{dir}/gpumap-audit.service")).expect("a unit");
     assert!(text.contains("ExecStart=/usr/bin/gpumap audit "));
     if Command::new("systemd-analyze").arg("--version").output().is_err() {
-        eprintln!("skipped: systemd-analyze is not installed");
-        return;
+        return host::skip("systemd-analyze is not installed");
     }
     // Where the program is, and the whole of a timer with its service.
     let work = Path::new(env!("CARGO_TARGET_TMPDIR")).join("checks-units");
@@ -148,8 +149,7 @@ fn systemd_units() {
 #[test]
 fn sandboxes() {
     if Command::new("systemd-analyze").arg("--version").output().is_err() {
-        eprintln!("skipped: systemd-analyze is not installed");
-        return;
+        return host::skip("systemd-analyze is not installed");
     }
     for (unit, figure) in
         [("gpumap-audit.service", 26), ("gpumap-watch.service", 28), ("gpumap-export.service", 28)]

@@ -15,6 +15,7 @@ use std::sync::OnceLock;
 
 use nix::fcntl::{Flock, FlockArg};
 
+pub use super::skips::skip;
 use super::{bpf, cgroup};
 
 /// Locked by each test as long as it uses the machine.
@@ -115,13 +116,6 @@ fn find() -> Result<PathBuf, String> {
         .map_err(|error| format!("cgroup2 is not writable: {error}"))?;
     bpf::probe().map_err(|error| format!("bpf(2) cannot load a device program: {error}"))?;
     Ok(mount)
-}
-
-/// Says why a test does nothing; with `GPUMAP_REQUIRE_ROOT=1` that is a failure.
-pub fn skip(why: &str) {
-    let is_required = std::env::var_os("GPUMAP_REQUIRE_ROOT").is_some_and(|value| value == "1");
-    assert!(!is_required, "GPUMAP_REQUIRE_ROOT=1, but {why}");
-    eprintln!("skipped: {why}");
 }
 
 /// Whether a program is found.

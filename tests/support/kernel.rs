@@ -17,7 +17,7 @@ pub fn release() -> (u32, u32) {
 pub fn needs(major: u32, minor: u32, what: &str) -> bool {
     let has = release() >= (major, minor);
     if !has {
-        eprintln!("skipped: {what} needs Linux {major}.{minor}");
+        super::skips::too_old(&format!("{what} needs Linux {major}.{minor}"));
     }
     has
 }

@@ -43,6 +43,7 @@ pub mod pty;
 pub mod rng;
 pub mod scenario;
 pub mod shell_words;
+pub mod skips;
 pub mod slurm;
 pub mod source;
 pub mod sysctl;

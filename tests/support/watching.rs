@@ -150,8 +150,10 @@ impl Watch {
         Self::start_in(mode.map(|mode| ("GPUMAP_TEST_PROBES", mode)), arguments)
     }
 
-    /// The same with a variable of the tests (CONTRIBUTING.md).
+    /// The same with a variable of the tests (docs/testing.md).
     pub fn start_in(variable: Option<(&str, &str)>, arguments: &[&str]) -> (Self, Vec<String>) {
+        let listens = cfg!(any(debug_assertions, feature = "test-hooks"));
+        assert!(variable.is_none() || listens, "a release build needs --features test-hooks for this test");
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpumap"));
         command.envs(variable);
         command.args(["watch", "--json"]).args(arguments).stdout(Stdio::piped());

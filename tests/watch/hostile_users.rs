@@ -7,6 +7,7 @@ use crate::support::wait::within;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::channel;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -97,6 +98,20 @@ fn is_change(event: &Event, value: &str) -> bool {
         && event.new.as_ref().is_some_and(|new| new.raw.as_deref() == Some(value))
 }
 
+/// Waits until a process waits for something: for memory that never comes, if that is what
+/// it was started for.
+fn waits(process: &Child) {
+    let end = Instant::now() + within(10);
+    let mut looks = 0;
+    while looks < 5 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.id())).unwrap_or_default();
+        let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
+        looks = if matches!(state, Some('S' | 'D')) { looks + 1 } else { 0 };
+        assert!(Instant::now() < end, "it goes on: {stat}");
+        sleep(Duration::from_millis(20));
+    }
+}
+
 /// One process with memory that never comes, and a watch that is begun before or
 /// after: it tells of others, it ends, and the kernel's RCU goes on.
 fn stuck(place: &Place, mode: &str, kind: &str, how: &str, first: bool) {
@@ -109,7 +124,7 @@ fn stuck(place: &Place, mode: &str, kind: &str, how: &str, first: bool) {
     let cgroup = place.cgroup.to_str().unwrap();
     let (mut watch, _) = Watch::start_with(Some(mode), &["--cgroup", cgroup]);
     let victim = early.unwrap_or_else(|| Program::start(place, &words));
-    sleep(Duration::from_secs(1));
+    waits(&victim.child);
     let uid = CALM.to_string();
     let mut other = Program::start(place, &[flood.to_str().unwrap(), &uid, "calm", "6"]);
     other.say(b'x');
@@ -353,15 +368,18 @@ fn stopped_reader() {
     sleep(Duration::from_secs(1));
     drop((flood, calm));
     let lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let (sender, has_all) = channel();
     let reader = std::thread::spawn(move || {
         let mut told = Told::default();
         for line in lines {
             told.take(&serde_json::from_str(&line.unwrap()).unwrap(), "away-");
+            if told.values.len() == 5 && !told.lost.is_empty() {
+                let _nobody_waits_any_more = sender.send(());
+            }
         }
         told
     });
-    // What waits is read long before that.
-    sleep(Duration::from_secs(15));
+    has_all.recv_timeout(within(30)).expect("what others did, and what was lost");
     signal(&watch, Signal::SIGTERM);
     assert_eq!(ends(&mut watch, within(60)), Some(0));
     let told = reader.join().unwrap();

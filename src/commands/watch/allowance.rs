@@ -23,17 +23,17 @@ struct Allowance {
     used: u64,
     at: Instant,
     /// Events that were not printed and not counted in the output yet.
-    untold: u64,
+    omitted: u64,
 }
 
 impl Allowances {
     /// Whether an event of so many bytes may be printed; it is counted if not.
     pub(super) fn allow(&mut self, user: Option<u32>, bytes: usize, now: Instant) -> bool {
-        let allowance = self.0.entry(user).or_insert(Allowance { used: 0, at: now, untold: 0 });
+        let allowance = self.0.entry(user).or_insert(Allowance { used: 0, at: now, omitted: 0 });
         allowance.come_back(now);
         let used = allowance.used.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
         if used > AT_ONCE {
-            allowance.untold += 1;
+            allowance.omitted += 1;
             return false;
         }
         allowance.used = used;
@@ -45,22 +45,22 @@ impl Allowances {
         let Some(allowance) = self.0.get_mut(&user) else { return false };
         allowance.come_back(now);
         let is_used_up = allowance.used.saturating_add(LEAST) > AT_ONCE;
-        allowance.untold += u64::from(is_used_up);
+        allowance.omitted += u64::from(is_used_up);
         is_used_up
     }
 
     /// How many events of each user were not printed since the last call. Users
     /// whose allowance is full again are forgotten.
-    pub(super) fn untold(&mut self, now: Instant) -> Vec<(Option<u32>, u64)> {
-        let mut untold = Vec::new();
+    pub(super) fn omitted(&mut self, now: Instant) -> Vec<(Option<u32>, u64)> {
+        let mut omitted = Vec::new();
         self.0.retain(|user, allowance| {
             allowance.come_back(now);
-            if allowance.untold > 0 {
-                untold.push((*user, std::mem::take(&mut allowance.untold)));
+            if allowance.omitted > 0 {
+                omitted.push((*user, std::mem::take(&mut allowance.omitted)));
             }
             allowance.used > 0
         });
-        untold
+        omitted
     }
 }
 
@@ -95,8 +95,8 @@ mod tests {
         assert!(all.allow(Some(7), half, now) && all.allow(Some(7), half, now));
         assert!(!all.allow(Some(7), 1, now) && !all.allow(Some(7), 1, now));
         assert!(all.allow(Some(8), half, now) && all.allow(None, half, now));
-        assert_eq!(all.untold(now), [(Some(7), 2)]);
-        assert_eq!(all.untold(now), []);
+        assert_eq!(all.omitted(now), [(Some(7), 2)]);
+        assert_eq!(all.omitted(now), []);
         let later = now + Duration::from_secs(1);
         assert!(all.allow(Some(7), 64 << 10, later) && !all.allow(Some(7), 1, later));
         assert!(
@@ -104,8 +104,8 @@ mod tests {
                 && all.is_used_up(Some(7), later)
                 && !all.is_used_up(Some(9), later)
         );
-        assert_eq!(all.untold(later), [(Some(7), 3)]);
-        all.untold(later + Duration::from_secs(AT_ONCE / A_SECOND));
+        assert_eq!(all.omitted(later), [(Some(7), 3)]);
+        all.omitted(later + Duration::from_secs(AT_ONCE / A_SECOND));
         assert_eq!(all.0.len(), 0);
     }
 }

@@ -2,69 +2,47 @@
 //! `-v`.
 
 use std::os::fd::AsFd as _;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use super::Watch;
+use super::Printer;
 use crate::commands::invocation::Failure;
 use crate::model::EventKind;
+use crate::render;
 use crate::report::Event;
-use crate::{render, watch};
 
 /// Bytes that are sent together where there are many events.
 const PIECE: usize = 1 << 16;
 /// Processes that are remembered because a line was printed: of those beyond the
 /// end is not printed.
 const SHOWN: usize = 1 << 18;
-/// How long facts are taken without checking whether the watch is to end.
-const LONG: Duration = Duration::from_secs(1);
 
-impl Watch<'_, '_> {
-    /// Events are collected and sent once for all of these facts, because a system
-    /// call for each event costs more than all the rest.
-    pub(super) fn take(&mut self, facts: Vec<watch::Fact>) -> Result<(), Failure> {
-        let (any, begun) = (!facts.is_empty(), Instant::now());
-        for fact in facts {
-            // Users decide how many there are, and how long each takes.
-            if begun.elapsed() > LONG && self.is_to_end() {
-                self.stopped = true;
-                break;
-            }
-            let events = self.tracker.take(fact);
-            self.write(events)?;
-        }
-        if any {
-            self.flush()?;
-        }
-        Ok(())
-    }
-
+impl Printer<'_, '_> {
     pub(super) fn print(&mut self, events: Vec<Event>) -> Result<(), Failure> {
-        let any = !events.is_empty();
         self.write(events)?;
-        if any {
-            self.flush()?;
-        }
-        Ok(())
+        self.flush()
     }
 
     /// Sends what was collected. If too much waits for the reader, it waits for
     /// room, or for the end of the watch; then the rest is dropped.
-    fn flush(&mut self) -> Result<(), Failure> {
+    pub(super) fn flush(&mut self) -> Result<(), Failure> {
+        if self.text.is_empty() {
+            return Ok(());
+        }
         self.output.give(std::mem::take(&mut self.text))?;
         self.stopped |= !self.output.has_room(self.signals.as_fd(), self.end);
         Ok(())
     }
 
     /// Whether a signal came, which stays to be read, or the time is over.
-    fn is_to_end(&self) -> bool {
+    pub(super) fn is_to_end(&self) -> bool {
         let mut signals = [PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
         let signalled = poll(&mut signals, PollTimeout::ZERO).is_ok_and(|ready| ready > 0);
         signalled || self.end.is_some_and(|end| Instant::now() >= end)
     }
 
-    fn write(&mut self, events: Vec<Event>) -> Result<(), Failure> {
+    pub(super) fn write(&mut self, events: Vec<Event>) -> Result<(), Failure> {
         for mut event in events {
             if self.stopped && !matches!(event.event, EventKind::End | EventKind::Lost) {
                 return Ok(());
@@ -73,7 +51,7 @@ impl Watch<'_, '_> {
                 matches!(event.event, EventKind::Visible | EventKind::Policy) && !is_replacement(&event);
             self.dirty |= matches!(event.event, EventKind::Visible | EventKind::Exit | EventKind::Process);
             let begin = self.text.len();
-            let user = event.process.as_ref().map(|process| self.tracker.account(process.pid));
+            let user = event.process.as_ref().map(|process| self.watch.account(process.pid));
             if user.is_some_and(|user| self.allowances.is_used_up(user, Instant::now())) {
                 self.forget(&event);
                 continue;
@@ -84,7 +62,7 @@ impl Watch<'_, '_> {
                 }
                 render::json::write(&mut self.text, &event)?;
             } else if self.is_news(&event) {
-                let gpus = Some(self.tracker.gpus()).filter(|gpus| !gpus.is_empty());
+                let gpus = Some(self.watch.gpus()).filter(|gpus| !gpus.is_empty());
                 render::event(&mut self.text, &event, gpus.unwrap_or(&self.gpus))?;
                 if self.invocation.style.all {
                     render::not_seen(&mut self.text, &event)?;
@@ -128,7 +106,7 @@ impl Watch<'_, '_> {
     }
 }
 
-impl Watch<'_, '_> {
+impl Printer<'_, '_> {
     /// Whether a watch of the whole node need not show a move: the process gains no
     /// GPU, and leaves no job and no container. Services and schedulers move
     /// processes into their cgroups all the time.

@@ -1,0 +1,11 @@
+//! Variables of the environment by which tests change what gpumap does (docs/testing.md
+//! lists them). They are read in development builds, and in those with the feature
+//! `test-hooks`: root's gpumap, which packages bring, looks at none of them.
+
+use std::ffi::OsString;
+
+/// What a test wants, if this build listens to tests.
+#[must_use]
+pub fn read(variable: &str) -> Option<OsString> {
+    if cfg!(any(debug_assertions, feature = "test-hooks")) { std::env::var_os(variable) } else { None }
+}
