@@ -36,15 +36,17 @@ fn holders(facts: &Facts<'_>, job: Option<&JobName>, asked: &GpuSet) -> Vec<Hold
     let own = |owner| job.is_some_and(|job| is_in_cgroup_of(owner, job));
     let others = places.filter(|place| !place.cgroup.owner.as_ref().is_some_and(own));
     let all = others.flat_map(|place| place.cgroup.processes.iter().map(move |process| (place, process)));
-    all.filter_map(|(place, process)| {
+    let found = all.filter_map(|(place, process)| {
         let gpus = held_of(process, asked);
         if gpus.as_ref().is_some_and(Vec::is_empty) {
             return None;
         }
         let standing = is_standing(facts, process, place);
         Some(Holder { process: process.clone(), owner: place.cgroup.owner.clone(), gpus, standing })
-    })
-    .collect()
+    });
+    let mut found: Vec<Holder> = found.collect();
+    found.sort_by_key(|holder| holder.process.pid);
+    found
 }
 
 /// Those of the GPUs asked about that a process holds; `None` if that is not known, and it

@@ -50,7 +50,8 @@ fn holders() {
     let node = node(|_| {});
     assert_eq!(free(&node, &["/dev/nvidia3"]), (1, "held".into(), vec![115, 116], vec![]));
     assert_eq!(free(&node, &["nvidia3", "--job", "97"]), (1, "held".into(), vec![116], vec![]));
-    assert_eq!(free(&node, &["195:0", "nvidia1"]), (0, "free".into(), vec![], vec![]));
+    assert_eq!(free(&node, &["nvidia1-3"]).0, 1);
+    assert_eq!(free(&node, &["c 195:0", "nvidia1-2"]), (0, "free".into(), vec![], vec![]));
     assert_eq!(free(&node, &["--job", "97", "--allocated", "/dev/nvidia3"]).2, [116]);
     assert_eq!(free(&node, &[]).2, [115, 116]);
 }
