@@ -31,6 +31,7 @@ pub mod probing;
 pub mod render;
 pub mod repair;
 pub mod report;
+pub mod slurm_conf;
 pub mod sys;
 pub mod top;
 pub mod unit;
