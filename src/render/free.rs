@@ -6,7 +6,7 @@ use super::process_facts::{self, Columns};
 use super::table::{self, Last};
 use super::{Style, gpu_names, names, owner, process, sanitize};
 use crate::model::Vacancy;
-use crate::report::{Free, Gpu, Holder, Payload};
+use crate::report::{Free, Gpu, Holder, Leftover, Payload};
 
 /// Prints whether the GPUs are free, and who holds them. `all_seen` says whether nothing was
 /// hidden.
@@ -24,13 +24,25 @@ pub fn write(out: &mut dyn Write, style: Style, payload: &Payload, all_seen: boo
     table(out, style, &standing, inventory)
 }
 
-/// Prints who else holds GPUs of a job, if somebody does or may.
-pub(super) fn others(out: &mut dyn Write, style: Style, free: &Free, inventory: &[Gpu]) -> io::Result<()> {
-    let others: Vec<_> = free.holders.iter().filter(|holder| !holder.standing).collect();
-    if others.is_empty() {
-        return Ok(());
+/// Prints who else holds GPUs of a job, beside those of its processes that are `listed`.
+pub(super) fn others(
+    out: &mut dyn Write,
+    style: Style,
+    free: &Free,
+    listed: &[Leftover],
+    inventory: &[Gpu],
+) -> io::Result<()> {
+    let is_listed = |holder: &Holder| listed.iter().any(|one| one.process.pid == holder.process.pid);
+    let others = free.holders.iter().filter(|holder| !holder.standing && !is_listed(holder));
+    let others: Vec<_> = others.collect();
+    let job = sanitize::text(free.job.as_deref().unwrap_or_default());
+    match others.len() {
+        0 => return Ok(()),
+        1 => writeln!(out, "\n1 process that is not known to be job {job}'s holds its GPUs, or may:")?,
+        count => {
+            writeln!(out, "\n{count} processes that are not known to be job {job}'s hold its GPUs, or may:")?
+        }
     }
-    writeln!(out, "\n{}", verdict(free, inventory, true))?;
     table(out, style, &others, inventory)
 }
 

@@ -28,7 +28,7 @@ pub fn write(
         (count, _) => writeln!(out, "{count} processes hold GPUs of {job}{}", and_unseen(unseen)),
     }?;
     table(out, style, leftovers, inventory)?;
-    payload.free.iter().try_for_each(|free| super::free::others(out, style, free, inventory))
+    payload.free.iter().try_for_each(|free| super::free::others(out, style, free, leftovers, inventory))
 }
 
 fn table(out: &mut dyn Write, style: Style, leftovers: &[Leftover], inventory: &[Gpu]) -> io::Result<()> {
