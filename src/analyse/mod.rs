@@ -58,7 +58,7 @@ pub use holdings::{Holdings, denied_of};
 pub use incomplete::{has_unknown, unknown_parts};
 pub(crate) use inspection::questions;
 pub use inspection::{Inspection, ToVerify, to_verify};
-pub use leftovers::{cgroups_of_job, leftovers};
+pub use leftovers::{cgroups_of_job, is_in_cgroup_of, leftovers};
 pub use limits::limits;
 pub use matrix::{add_rates, allocation_cell, matrix, matrix_cell};
 pub use moves::{MovedReach, NodeComparison, change, left_owner};

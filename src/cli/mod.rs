@@ -8,6 +8,7 @@ mod check;
 pub mod device;
 mod diff;
 mod fleet;
+mod free;
 mod global;
 mod inspect;
 mod leftovers;
@@ -22,6 +23,7 @@ pub use audit::{AllocationArgs, AuditArgs, ReportArgs, SlurmArgs};
 pub use check::{CheckArgs, ExplainArgs};
 pub use diff::{DiffArgs, Side, Sides};
 pub use fleet::FleetArgs;
+pub use free::FreeArgs;
 pub use global::{Color, Exit, Global};
 pub use inspect::{CgroupArgs, DoctorArgs, JobArgs, NodeArgs, PidArgs, ProgArgs, VgpuArgs};
 pub use leftovers::{KillSignal, LeftoversArgs};
@@ -78,6 +80,7 @@ pub enum Command {
     Diff(DiffArgs),
     Audit(AuditArgs),
     Leftovers(LeftoversArgs),
+    Free(FreeArgs),
     Watch(WatchArgs),
     Activity(ActivityArgs),
     Vgpu(VgpuArgs),
@@ -108,6 +111,7 @@ impl Command {
             Self::Diff(_) => "diff",
             Self::Audit(_) => "audit",
             Self::Leftovers(_) => "leftovers",
+            Self::Free(_) => "free",
             Self::Watch(_) => "watch",
             Self::Activity(_) => "activity",
             Self::Vgpu(_) => "vgpu",

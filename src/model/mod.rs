@@ -66,6 +66,7 @@ mod program;
 mod repair;
 mod request;
 mod rule;
+mod vacancy;
 mod vgpu;
 
 pub use activity::{CountTable, EngineTask, GpuEvidence, ProbeEngine};
@@ -89,4 +90,5 @@ pub use program::{AttachFlag, MapType, Writer};
 pub use repair::{IntentionSource, JournalState, RepairState, ReplaceMode};
 pub use request::{BadRequests, Request, RequestSet, Verdict, Verdicts};
 pub use rule::{Mask, Numbers, Rule};
+pub use vacancy::Vacancy;
 pub use vgpu::{InForce, LimitCode, MeantBy, RegionLayout};

@@ -12,6 +12,7 @@ mod diff;
 mod document;
 mod event;
 mod fleet;
+mod free;
 mod gpu;
 pub(crate) mod listed;
 mod matrix;
@@ -44,6 +45,7 @@ pub use fleet::{
     FleetNodes, FleetOwner, FleetOwners, FleetPage, FleetProblem, FleetSet, FleetTimes, GpuNumbers,
     JobDifference, JobGrant, NodeSet,
 };
+pub use free::{Free, Holder};
 pub use gpu::{Gpu, GpuNode, MigInstance};
 pub use matrix::{Matrix, MatrixActivity, MatrixCell, MatrixLimit, MatrixProcess, MatrixRow, RowKey};
 pub use page::{
