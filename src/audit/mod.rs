@@ -12,6 +12,7 @@ mod config_reader;
 mod facts;
 mod finding;
 mod findings;
+mod free;
 mod kind;
 mod outcome;
 mod tenants;
@@ -24,6 +25,7 @@ use crate::report::{Audit, AuditOptions, Checked, Finding, Payload};
 pub use config::{ActivityLimits, Config, Daemon, Ignore, Sharing};
 pub use config_reader::{ConfigError, no_such_id};
 pub use findings::{kind, kinds};
+pub use free::free;
 pub use kind::Kind;
 pub use outcome::{AuditScope, compare, judge};
 

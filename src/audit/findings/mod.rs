@@ -27,6 +27,7 @@ mod tests;
 use super::kind::{Family, Kind};
 
 pub(super) use driver_not_loaded::{gpus_without_driver, is_only_about};
+pub(super) use holders::is_standing;
 pub(super) use verdicts::mismatches;
 
 /// The families in the order of the manual.

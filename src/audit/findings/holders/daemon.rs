@@ -44,14 +44,22 @@ pub(super) fn exe(facts: &Facts<'_>, process: &Process) -> Option<String> {
 
 /// Whether a process may hold any GPU. `place` is its cgroup.
 pub(super) fn is_excused(facts: &Facts<'_>, process: &Process, place: Place<'_>) -> bool {
-    let Some(exe) = exe(facts, process) else { return false };
-    let known = Candidate { facts, process, exe: &exe, place };
-    known.is_configured()
-        || known.is_daemon()
-        || known.is_monitoring()
-        || known.is_mps()
-        || known.is_display()
-        || known.is_scheduler()
+    candidate(facts, process, place, |known| known.is_standing() || known.is_mps())
+}
+
+/// Whether a process holds GPUs all the time, whoever computes: it keeps nobody from using
+/// them. An MPS daemon of a user does not, because it is there for that user's processes.
+pub(in crate::audit) fn is_standing(facts: &Facts<'_>, process: &Process, place: Place<'_>) -> bool {
+    candidate(facts, process, place, |known| known.is_standing() || process.uid == 0 && known.is_mps())
+}
+
+fn candidate(
+    facts: &Facts<'_>,
+    process: &Process,
+    place: Place<'_>,
+    is: impl FnOnce(Candidate<'_>) -> bool,
+) -> bool {
+    exe(facts, process).is_some_and(|exe| is(Candidate { facts, process, exe: &exe, place }))
 }
 
 struct Candidate<'a> {
@@ -62,6 +70,14 @@ struct Candidate<'a> {
 }
 
 impl Candidate<'_> {
+    fn is_standing(&self) -> bool {
+        self.is_configured()
+            || self.is_daemon()
+            || self.is_monitoring()
+            || self.is_display()
+            || self.is_scheduler()
+    }
+
     /// All that the configuration says must match.
     fn is_configured(&self) -> bool {
         self.facts.config.daemons.iter().any(|daemon| {

@@ -7,6 +7,8 @@ mod foreign;
 mod other_job;
 mod outside;
 
+pub(in crate::audit) use daemon::is_standing;
+
 use crate::audit::facts::Facts;
 use crate::audit::finding::Reported;
 use crate::audit::kind::Family;
