@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::super::kernel::ACCOUNT_SIZE;
-use super::super::layout::{EVERYBODY, OTHERS};
 use super::calibration;
 use super::functions::{FUNCTIONS, driver_cookie};
 use super::tables::Returned;
+use crate::activity::kernel::ACCOUNT_SIZE;
+use crate::activity::layout::{EVERYBODY, OTHERS};
 use crate::elf::Cost;
-use crate::loader::objects::INTERCEPTION;
+use crate::loader::interface::INTERCEPTION;
 use crate::loader::{self, AttachedProbes, FunctionEntry, LoadError, Loaded, ObjectSpec};
 use crate::observation::{Text, Uncovered};
 use crate::probing::{Coverage, FileRole, ProbeTarget, Prober, ProcessScope, places};
