@@ -6,7 +6,7 @@ use std::path::Path;
 use super::ActivityError;
 use super::cookie::{Cookie, LINKS};
 use super::layout::{Account, EVERYBODY, OTHERS, Process, ROOMS};
-use super::options::CountingOptions;
+use super::session::CountingOptions;
 use crate::loader::objects::{ACTIVITY, ACTIVITY_SESSION};
 use crate::loader::{AttachedProbes, Entries, FunctionEntry};
 use crate::model::CountTable;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::kernel::{Kernel, OF_PROCESSES, TABLES};
 use super::layout::{Account, Call, Context, Device, Failure, HIP_CONTEXT, OTHERS, Process, Stream};
-use super::{ActivityError, cookie, functions, layout, pending};
+use super::{ActivityError, cookie, functions, layout};
 use crate::model::CountTable;
 use crate::observation::{
     CallUnderWay, ContextSums, CopiedBytes, ErrorCount, GpuApi, LostRoom, NamedDevice, ProcessActivity,
@@ -39,7 +39,7 @@ pub(super) struct Tables {
 impl Tables {
     /// Reads them. The processes come first: one that ends meanwhile is said to
     /// have ended the next time, with all it did.
-    pub(super) fn read(kernel: &Kernel, told: &mut pending::Told) -> Result<Self, ActivityError> {
+    pub(super) fn read(kernel: &Kernel, told: &mut layout::Told) -> Result<Self, ActivityError> {
         let mut tables = Self::default();
         for (key, process) in kernel.entries("processes")? {
             // One without a pid is not filled in yet.
@@ -50,9 +50,9 @@ impl Tables {
             return Ok(tables);
         }
         let before = calls(kernel)?;
-        let mut threads = pending::read(kernel)?;
+        let mut threads = layout::read(kernel)?;
         // What a thread launched is in the sums once it has gone.
-        let unsettled = pending::processes(&threads);
+        let unsettled = layout::processes(&threads);
         tables.processes.iter_mut().filter(|(id, _)| unsettled.contains(id)).for_each(|(_, it)| it.ended = 0);
         tables.read_sums(kernel)?;
         let now = calls(kernel)?;
@@ -60,10 +60,10 @@ impl Tables {
         // they were read too early.
         let lasted = |call: &&(u64, Call)| call.1.is_older(LASTING);
         if before.iter().filter(lasted).any(|call| !now.contains(call)) {
-            threads = pending::read(kernel)?;
+            threads = layout::read(kernel)?;
             tables.read_sums(kernel)?;
         }
-        told.complete(&mut tables.streams, &threads, &pending::read(kernel)?);
+        told.complete(&mut tables.streams, &threads, &layout::read(kernel)?);
         for (id, call) in now {
             tables.calls.entry(id).or_default().push(call);
         }

@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
-use super::filter::Filter;
 use super::key::Key;
 use super::moment::Moment;
+use super::moment::{Content, Detail, View};
+use super::rows::Filter;
 use super::rows::{Choice, rows};
-use super::view::{Content, Detail, View};
 use crate::model::MatrixOrder;
 use crate::report::{MatrixRow, RowKey};
 

@@ -5,9 +5,7 @@
 //! gives it a node of its own making.
 
 mod live;
-mod mapped;
 mod place;
-mod remember;
 mod resolve;
 mod slow;
 

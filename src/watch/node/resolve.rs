@@ -7,8 +7,8 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use super::place::Remembered;
 use super::place::{Key, OwnedCgroup, Places, STAYS};
-use super::remember::Remembered;
 use super::slow::{Decoded, SlowDecoder};
 use crate::analyse::{CgroupGpus, MovedReach};
 use crate::observation::{Answer, CgroupMode, Environment, Observation, Process, Text};

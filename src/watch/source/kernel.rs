@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use super::probes::{ENVIRON, Probe};
+use super::prober::Unprobed;
+use super::prober::{ENVIRON, Probe};
 use super::record::{NAME, OTHERS};
-use super::unprobed::Unprobed;
 use crate::loader::objects::{SESSION, WATCH};
 use crate::loader::{AttachedProbes, FunctionEntry, IteratorScope, LoadError};
 use crate::model::VARIABLES;

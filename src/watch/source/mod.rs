@@ -4,9 +4,7 @@ mod executed;
 mod kernel;
 mod losses;
 mod prober;
-mod probes;
 mod record;
-mod unprobed;
 
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
@@ -18,7 +16,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use crate::loader::LoadError;
 use crate::probing::{Coverage, InstalledDrivers, Libraries, Mode, Waiting};
 use crate::sys::namespace::is_in_first_pid_namespace;
-use crate::watch::clock::now_ns;
+use crate::watch::event::now_ns;
 use executed::Executed;
 use kernel::Kernel;
 use losses::Losses;

@@ -2,16 +2,11 @@
 //! can say what it was before and what it is now.
 //!
 //! Here is what is kept and how facts are told apart; `state` is one process,
-//! `changes` are its variables, `life` its beginning and end, `poll` finds changes that no
-//! probe reported, `asked` says what a process asks for.
+//! `environment` its variables, `life` its beginning and end with what it asks for, `poll`
+//! finds changes that no probe reported.
 
-mod asked;
 mod baseline;
-mod changes;
-mod effect;
 mod environment;
-mod gaps;
-mod last_set;
 mod life;
 mod moved;
 mod poll;
@@ -20,7 +15,6 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod turns;
-mod undecided;
 mod weights;
 
 use std::collections::{BTreeMap, HashMap};
@@ -33,17 +27,17 @@ use crate::report::{Event, Gpu};
 use crate::watch::node::{LiveNode, NodeReader};
 use crate::watch::{EventSubject, Fact, ProcessScope};
 use baseline::Portion;
-use gaps::Gaps;
 use moved::Move;
+use moved::UndecidedMoves;
 use recent::Recent;
+use state::Gaps;
 use state::{EnvironmentReading, TrackedProcess};
 use turns::Turns;
-use undecided::UndecidedMoves;
 use weights::Weights;
 
 pub use baseline::Baseline;
-pub use last_set::LastSet;
 pub use poll::Reread;
+pub use state::LastSet;
 
 /// Processes that are kept at most: of one account, and of all.
 const EACH: usize = 1 << 16;
@@ -176,8 +170,8 @@ impl Tracker {
             Fact::Exit { at, subject } => self.ended(at, &subject).into_iter().collect(),
             Fact::Driver { at, subject, driver, result } => vec![self.driver(at, &subject, driver, result)],
             Fact::Uncovered { pid, why } => self.not_covered(pid, why).into_iter().collect(),
-            Fact::Overlooked { account } => vec![asked::overlooked(account)],
-            Fact::Uncounted { why } => vec![asked::uncounted(&why)],
+            Fact::Overlooked { account } => vec![life::overlooked(account)],
+            Fact::Uncounted { why } => vec![life::uncounted(&why)],
             Fact::Lost(lost) => vec![Event::lost(lost)],
             Fact::Gap { at, account } => {
                 self.gaps.add(account, at);

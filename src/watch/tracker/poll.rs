@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::changes::ChangedVariable;
+use super::environment::ChangedVariable;
 use super::environment::{differences, value};
 use super::state::known;
 use super::{EACH, PROCESSES, Tracker, subject};
