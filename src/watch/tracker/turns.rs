@@ -1,7 +1,9 @@
 //! Chooses which processes are looked at next: a few at a time, each user as often as any
 //! other, and each of a user's processes in its turn.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
+
+use crate::quota::PerAccount;
 
 /// Who answers for a process; `None` where that is not known.
 type Account = Option<u32>;
@@ -9,10 +11,8 @@ type Account = Option<u32>;
 /// Processes that take turns.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
-    accounts: BTreeMap<Account, Turn>,
+    accounts: PerAccount<Account, Turn>,
     whose: HashMap<u32, Account>,
-    /// The account that had the last turn.
-    last: Account,
 }
 
 /// The processes of one account, and the one that had the last turn.
@@ -32,7 +32,7 @@ impl Turns {
         if let Some(before) = before {
             self.leave(before, pid);
         }
-        self.accounts.entry(account).or_default().pids.insert(pid);
+        self.accounts.of(account).pids.insert(pid);
     }
 
     /// A process takes part no longer.
@@ -43,29 +43,27 @@ impl Turns {
     }
 
     fn leave(&mut self, account: Account, pid: u32) {
-        let Some(turn) = self.accounts.get_mut(&account) else { return };
+        let Some(turn) = self.accounts.get_mut(account) else { return };
         turn.pids.remove(&pid);
         if turn.pids.is_empty() {
-            self.accounts.remove(&account);
+            self.accounts.remove(account);
         }
     }
 
     /// How many processes of an account take part.
     pub(super) fn count(&self, account: Account) -> usize {
-        self.accounts.get(&account).map_or(0, |turn| turn.pids.len())
+        self.accounts.get(account).map_or(0, |turn| turn.pids.len())
     }
 
     /// The next `most` processes, none of them twice.
     pub(super) fn next(&mut self, most: usize) -> BTreeSet<u32> {
         let mut found = BTreeSet::new();
-        let after = self.accounts.keys().filter(|account| **account > self.last);
-        let before = self.accounts.keys().filter(|account| **account <= self.last);
-        let mut waiting: Vec<Account> = after.chain(before).copied().collect();
+        let mut waiting: Vec<Account> = self.accounts.in_turn().collect();
         while found.len() < most && !waiting.is_empty() {
             waiting.retain(|account| {
-                let pid = (found.len() < most).then(|| self.accounts.get_mut(account)?.next()).flatten();
+                let pid = (found.len() < most).then(|| self.accounts.get_mut(*account)?.next()).flatten();
                 let Some(pid) = pid else { return false };
-                self.last = *account;
+                self.accounts.had_turn(*account);
                 found.insert(pid)
             });
         }
