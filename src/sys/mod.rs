@@ -10,6 +10,7 @@ pub mod caps;
 pub mod clock;
 pub mod dir;
 pub mod drop_rights;
+pub mod fields;
 pub mod file_handle;
 pub mod freezer;
 pub mod heap;

@@ -12,6 +12,7 @@ use crate::model::CountTable;
 use crate::observation::{
     Activity, DURATION_CLASSES, InterceptedCalls, LostRoom, ProcessActivity, TIME_CLASSES,
 };
+use crate::sys::fields::Fields;
 
 /// Nanoseconds of a clock tick, in which starts of processes are given.
 const TICK_NS: u64 = 10_000_000;
@@ -78,45 +79,44 @@ pub(super) fn clear(
     for (key, value) in loaded.entries(TABLE)? {
         if row(&key, &value).is_none_or(|(pid, start, _)| !is_alive(pid, start)) {
             loaded.remove(TABLE, &key)?;
-            returned.add(loaded, word(&value, 48).unwrap_or(OTHERS))?;
+            returned.add(loaded, account(&value).unwrap_or(OTHERS))?;
         }
     }
     Ok(())
 }
 
 fn row(key: &[u8], value: &[u8]) -> Option<Row> {
-    let start = long(key, 0)?;
-    let function = usize::try_from(word(key, 12)?).ok()?.checked_sub(1)?;
+    let mut from = Fields(key);
+    let (start, pid, function) = (from.long()?, from.word()?, from.word()?);
+    let function = usize::try_from(function).ok()?.checked_sub(1)?;
+    let [calls, reached, ns, past, past_bytes, past_unsized] = Fields(value).longs()?;
     let classes = classes(value)?;
     let calls = InterceptedCalls {
         function: (*FUNCTIONS.get(function)?).to_owned(),
-        calls: long(value, 0)?,
-        reached: long(value, 8)?,
-        ns: long(value, 16)?,
+        calls,
+        reached,
+        ns,
         durations: coarse(&classes),
         quick_ns: quick(&classes),
-        past: long(value, 24)?,
-        past_bytes: long(value, 32)?,
-        past_unsized: long(value, 40)?,
+        past,
+        past_bytes,
+        past_unsized,
     };
-    Some((word(key, 8)?, start / TICK_NS, calls))
+    Some((pid, start / TICK_NS, calls))
+}
+
+/// The account that a row belongs to.
+fn account(value: &[u8]) -> Option<u32> {
+    let mut from = Fields(value);
+    let _sums: [u64; 6] = from.longs()?;
+    from.word()
 }
 
 /// The calls of a row by how long they took.
 pub(super) fn classes(value: &[u8]) -> Option<[u64; TIME_CLASSES]> {
-    let mut classes = [0; TIME_CLASSES];
-    for (class, at) in classes.iter_mut().zip((56..).step_by(8)) {
-        *class = long(value, at)?;
-    }
-    Some(classes)
-}
-
-fn long(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
-}
-
-fn word(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
+    let mut from = Fields(value);
+    let _sums_and_account: [u64; 7] = from.longs()?;
+    from.longs()
 }
 
 /// The first classes, their length, and where the others begin.

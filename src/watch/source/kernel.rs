@@ -9,6 +9,7 @@ use crate::loader::objects::{SESSION, WATCH};
 use crate::loader::{AttachedProbes, FunctionEntry, IteratorScope, LoadError};
 use crate::model::VARIABLES;
 use crate::probing::{Mode, ProbePrograms, ProgramsSpec};
+use crate::sys::fields::Fields;
 use crate::watch::WatchError;
 
 /// The program that reports moves to other cgroups and its tracepoint, and the
@@ -111,7 +112,7 @@ impl Kernel {
     ///
     /// That of the map.
     pub(super) fn lost(&self) -> Result<u64, LoadError> {
-        Ok(self.programs.entries("lost")?.iter().filter_map(|(_, count)| long(count)).sum())
+        Ok(self.programs.entries("lost")?.iter().filter_map(|(_, count)| Fields(count).long()).sum())
     }
 
     /// The same by the account that lost them, [`OTHERS`] among them. Not fewer
@@ -122,7 +123,10 @@ impl Kernel {
     /// That of the map.
     pub(super) fn losses(&self) -> Result<Vec<(u32, u64)>, LoadError> {
         let entries = self.programs.entries("losses")?;
-        Ok(entries.iter().filter_map(|(account, count)| Some((word(account)?, long(count)?))).collect())
+        Ok(entries
+            .iter()
+            .filter_map(|(account, count)| Some((Fields(account).word()?, Fields(count).long()?)))
+            .collect())
     }
 
     /// Begins to report calls of functions of one file, given with their
@@ -166,12 +170,4 @@ impl Kernel {
 
 fn attach_error(what: &str, error: &LoadError) -> WatchError {
     WatchError::Attach(what.to_owned(), error.to_string())
-}
-
-fn word(bytes: &[u8]) -> Option<u32> {
-    bytes.first_chunk().copied().map(u32::from_ne_bytes)
-}
-
-fn long(bytes: &[u8]) -> Option<u64> {
-    bytes.first_chunk().copied().map(u64::from_ne_bytes)
 }

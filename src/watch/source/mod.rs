@@ -21,6 +21,7 @@ use executed::Executed;
 use kernel::Kernel;
 use losses::Losses;
 use prober::Watched;
+use record::Header;
 
 use crate::watch::{Fact, ProcessScope, WatchError};
 
@@ -364,20 +365,18 @@ pub mod fuzzing {
 
     /// Reads bytes as a record of the ring buffer.
     pub fn ring_record(bytes: &[u8]) {
-        let _record = (super::record::lost(bytes), super::record::at(bytes), super::record::parse(bytes));
+        let _record = super::Header::read(bytes).and_then(super::record::parse);
     }
 }
 
 /// Adds the facts of one record. If some of its account were lost before it, it
 /// says so first.
 fn take(record: &[u8], losses: &mut Losses, executed: &mut Executed, facts: &mut Vec<Fact>) {
-    let Some(parsed) = record::parse(record) else { return };
-    if let (Some(account), Some(stamp)) = (record::account(record), record::lost(record))
-        && losses.before(account, stamp)
-    {
-        executed.clear(account);
-        let at = record::at(record).unwrap_or(u64::MAX);
-        facts.push(Fact::Gap { at, account: named(account) });
+    let Some(header) = Header::read(record) else { return };
+    let Some(parsed) = record::parse(header) else { return };
+    if losses.before(header.account, header.lost) {
+        executed.clear(header.account);
+        facts.push(Fact::Gap { at: header.at, account: named(header.account) });
     }
     facts.extend(executed.fact(parsed));
 }

@@ -3,6 +3,10 @@
 use super::*;
 use crate::model::EventCause;
 
+fn parse(record: &[u8]) -> Option<Record> {
+    Header::read(record).and_then(super::parse)
+}
+
 fn record(kind: u16, flags: u16, name: &str, value: &[u8]) -> Vec<u8> {
     let mut record = Vec::new();
     for long in [5u64, 77 * TICK + 1, 9] {
@@ -26,7 +30,8 @@ fn record(kind: u16, flags: u16, name: &str, value: &[u8]) -> Vec<u8> {
 #[test]
 fn changes() {
     let whole = record(1, 3, "CUDA_VISIBLE_DEVICES", b"0,1");
-    assert_eq!((lost(&whole), account(&whole)), (Some(32), Some(1001)));
+    let header = Header::read(&whole).unwrap();
+    assert_eq!((header.lost, header.account), (32, 1001));
     let Some(Record::Fact(Fact::Set { at, subject, how, name, value, keep })) = parse(&whole) else {
         panic!("no change")
     };
