@@ -302,7 +302,7 @@ pub(super) fn long(bytes: &[u8]) -> Option<u64> {
     Fields(bytes).long()
 }
 
-/// The stream whose sums have launches that are not told apart (`STREAM_OTHERS`).
+/// The stream whose sums have launches that are not kept apart (`STREAM_OTHERS`).
 const OTHER_STREAMS: u64 = 3;
 
 /// The threads of one moment, by number and process.
@@ -320,11 +320,11 @@ pub(super) fn processes(threads: &Threads) -> BTreeSet<u64> {
     threads.keys().map(|(_, process)| *process).collect()
 }
 
-/// Launches by process and context that were told before.
+/// Launches by process and context that were reported before.
 #[derive(Debug, Default)]
-pub(super) struct Told(HashMap<(u64, GpuApi, u64), StreamSums>);
+pub(super) struct Reported(HashMap<(u64, GpuApi, u64), StreamSums>);
 
-impl Told {
+impl Reported {
     /// Adds what threads have to the sums of the streams between the two looks at them.
     pub(super) fn complete(
         &mut self,
@@ -339,17 +339,17 @@ impl Told {
         for ((_, process), pending) in after.iter().filter(is_whole) {
             add(sums(streams.entry(*process).or_default(), pending.context), pending);
         }
-        let mut told = HashMap::new();
+        let mut reported = HashMap::new();
         for (process, rows) in streams.iter_mut() {
             for row in rows.iter_mut().filter(|row| row.stream == OTHER_STREAMS) {
                 let key = (*process, row.api, row.context);
                 if let Some(before) = self.0.get(&key) {
                     raise(row, before);
                 }
-                told.insert(key, row.clone());
+                reported.insert(key, row.clone());
             }
         }
-        self.0 = told;
+        self.0 = reported;
     }
 }
 
@@ -439,12 +439,12 @@ mod pending_tests {
     fn moments() {
         let all =
             |of: &[(u32, Pending)]| -> Threads { of.iter().map(|(tid, it)| ((*tid, 1), *it)).collect() };
-        let mut told = Told::default();
+        let mut reported = Reported::default();
         let mut reading = |counted: u64, before: Threads, after: Threads| {
             let other = StreamSums { context: 7, stream: OTHER_STREAMS, ..StreamSums::default() };
             let row = StreamSums { launches: counted, ..other };
             let mut streams = BTreeMap::from([(1, vec![row])]);
-            told.complete(&mut streams, &before, &after);
+            reported.complete(&mut streams, &before, &after);
             streams[&1][0].launches
         };
         let two = [(1, pending(0, 10)), (2, pending(2, 5))];

@@ -47,13 +47,13 @@ impl Openings {
         self.past.extend(self.now.remove(&pid).map(|opening| (pid, opening)));
     }
 
-    /// So many mappings were not told. What is known of programs that run already may
+    /// So many mappings were not reported. What is known of programs that run already may
     /// not be their first.
     pub(super) fn lost(&mut self, now: u64, count: u64) {
         self.lost = (now, self.lost.1.saturating_add(count));
     }
 
-    /// How many mappings were not told.
+    /// How many mappings were not reported.
     pub(super) fn all_lost(&self) -> u64 {
         self.lost.1
     }

@@ -10,7 +10,7 @@ use crate::observation::{
     CallUnderWay, ContextSums, ErrorCount, LostRoom, NamedDevice, ProcessActivity, StreamSums, Text,
 };
 
-/// Calls that last longer, in nanoseconds, may have been told in a reading before.
+/// Calls that last longer, in nanoseconds, may have been in a reading before.
 const LASTING: u64 = 50_000_000;
 /// Handles of streams up to this one are no addresses.
 const LAST_DEFAULT: u64 = 3;
@@ -38,7 +38,7 @@ pub(super) struct Tables {
 impl Tables {
     /// Reads them. The processes come first: one that ends meanwhile is said to
     /// have ended the next time, with all it did.
-    pub(super) fn read(kernel: &Kernel, told: &mut layout::Told) -> Result<Self, ActivityError> {
+    pub(super) fn read(kernel: &Kernel, reported: &mut layout::Reported) -> Result<Self, ActivityError> {
         let mut tables = Self::default();
         for (key, process) in kernel.entries("processes")? {
             // One without a pid is not filled in yet.
@@ -62,7 +62,7 @@ impl Tables {
             threads = layout::read(kernel)?;
             tables.read_sums(kernel)?;
         }
-        told.complete(&mut tables.streams, &threads, &layout::read(kernel)?);
+        reported.complete(&mut tables.streams, &threads, &layout::read(kernel)?);
         for (id, call) in now {
             tables.calls.entry(id).or_default().push(call);
         }

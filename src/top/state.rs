@@ -1,4 +1,4 @@
-//! Where the user is, and what keys change.
+//! Cursor, scroll and filter of `gpumap top`, and the effect of each key.
 
 use std::collections::HashSet;
 

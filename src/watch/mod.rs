@@ -39,7 +39,7 @@ pub use source::FactSource;
 pub use tracker::{LastSet, Tracker};
 
 /// How long decoding may keep other events waiting. Programs that take longer are decoded
-/// beside, within [`LONG`]; their policy is told when it is known.
+/// beside, within [`LONG`]; their policy is reported when it is known.
 const SOON: Duration = Duration::from_millis(50);
 const LONG: Duration = Duration::from_secs(20);
 /// Said of a policy that takes long, and when that is done.

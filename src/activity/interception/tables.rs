@@ -195,7 +195,7 @@ mod tests {
 mod classes_tests {
     use super::*;
 
-    /// Make sure that classes follow each other without a gap, and that quick calls are told
+    /// Make sure that classes follow each other without a gap, and that quick calls are reported
     /// to 16 ns.
     #[test]
     fn scale() {

@@ -91,7 +91,7 @@ impl Places {
         self.by_id.get(&id).cloned()
     }
 
-    /// What an observation told: the id of the cgroup at a path.
+    /// What an observation reported: the id of the cgroup at a path.
     pub(super) fn remember(&mut self, id: u64, path: &Text) {
         if self.by_id.len() >= PLACES_KEPT && !self.by_id.contains_key(&id) {
             self.by_id.clear();

@@ -35,7 +35,7 @@ impl PolicyWatcher {
         Self::start_with(options, targets, None, None)
     }
 
-    /// The same, told of cgroups that come and go by this engine, and with
+    /// The same, with this engine to report cgroups that come and go, and with
     /// lists of programs read from this source.
     ///
     /// # Errors

@@ -23,7 +23,7 @@ const FIND_HOMES: &str = "find_homes";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Moves {
     /// That a process was moved.
-    pub(super) told: bool,
+    pub(super) reported: bool,
     /// Where the process was before.
     pub(super) from: bool,
 }
@@ -86,10 +86,10 @@ impl Kernel {
     pub(super) fn attach_tracepoints(&mut self) -> Result<(), WatchError> {
         let attached = self.programs.attach_tracepoints();
         attached.map_err(|error| attach_error("the course of processes", &error))?;
-        // What is not told of moves is said in `not_seen`.
-        self.moves.told = self.programs.loaded().attach_tracepoint(ON_MOVE, MOVE).is_ok();
+        // Which moves are not reported is said in `not_seen`.
+        self.moves.reported = self.programs.loaded().attach_tracepoint(ON_MOVE, MOVE).is_ok();
         // The same.
-        self.moves.from = self.moves.told && self.find_homes().is_ok();
+        self.moves.from = self.moves.reported && self.find_homes().is_ok();
         Ok(())
     }
 

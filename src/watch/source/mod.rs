@@ -189,7 +189,7 @@ impl FactSource {
     /// What it cannot see, a sentence each.
     pub fn not_seen(&self) -> Vec<String> {
         let moves = self.kernel.moves();
-        let moves = match (moves.told, moves.from) {
+        let moves = match (moves.reported, moves.from) {
             (false, _) => Some(NO_MOVES),
             (true, false) => Some(NO_DEPARTURES),
             (true, true) => None,
@@ -238,7 +238,7 @@ impl FactSource {
         }
         self.libraries.tidy(&mut self.kernel, &self.proc);
         // Said first: it lies among these.
-        let lost: Vec<_> = self.losses.untold().into_iter().map(|(of, lost)| (named(of), lost)).collect();
+        let lost: Vec<_> = self.losses.unreported().into_iter().map(|(of, lost)| (named(of), lost)).collect();
         if !lost.is_empty() {
             facts.insert(0, Fact::Lost(lost));
         }
@@ -265,14 +265,14 @@ impl FactSource {
         }
     }
 
-    /// What each account lost, if anything was lost that no record told of.
+    /// What each account lost, if anything was lost that no record reported.
     fn lost(&self) -> Result<Vec<(u32, u64)>, LoadError> {
         if self.losses.misses(self.kernel.lost()?) { self.kernel.losses() } else { Ok(Vec::new()) }
     }
 
     /// Says that it is not known how many events were lost, unless that was said lately.
     fn uncounted(&mut self, error: &LoadError) {
-        if self.uncounted.is_none_or(|told| told.elapsed() >= SAY) {
+        if self.uncounted.is_none_or(|reported| reported.elapsed() >= SAY) {
             self.uncounted = Some(Instant::now());
             self.ready.push(Fact::Uncounted { why: error.to_string() });
         }
@@ -328,11 +328,11 @@ impl FactSource {
     /// Says of an account that not all of its processes are looked at, unless
     /// this one `is_waiting` or that was said lately.
     fn overlook(&mut self, is_waiting: bool, account: Option<u32>) {
-        let is_said = |told: &Instant| told.elapsed() < SAY;
+        let is_said = |reported: &Instant| reported.elapsed() < SAY;
         if is_waiting || self.overlooked.get(&account).is_some_and(is_said) {
             return;
         }
-        self.overlooked.retain(|_, told| is_said(told));
+        self.overlooked.retain(|_, reported| is_said(reported));
         self.overlooked.insert(account, Instant::now());
         self.ready.push(Fact::Overlooked { account });
     }

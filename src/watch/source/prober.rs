@@ -125,10 +125,10 @@ impl Unprobed {
 mod tests {
     use super::*;
 
-    /// Make sure that a refused library is told, of the node and of a process, and one
+    /// Make sure that a refused library is reported, of the node and of a process, and one
     /// that is no driver's is not.
     #[test]
-    fn told() {
+    fn reported() {
         let mut unprobed = Unprobed::default();
         unprobed.add(b"/lib/libcuda.so.1", None, none(FileRole::Driver));
         assert!(unprobed.not_seen().next().is_none() && unprobed.take().is_none());

@@ -204,7 +204,7 @@ impl Tracker {
         let at = self.node.time(change.at);
         let state = self.state(subject)?;
         state.changes += 1;
-        state.told = true;
+        state.reported = true;
         if let Some(last) = state.last_set.get_mut(change.name) {
             *last = at;
         } else if !change.name.is_empty() {

@@ -44,9 +44,9 @@ impl Tracker {
         let asked_before = if followed { self.asked(subject) } else { None };
         self.recent.insert(subject.account, subject.pid);
         let state = self.state(subject)?;
-        let (told, gaps) = (state.told, state.gaps);
+        let (reported, gaps) = (state.reported, state.gaps);
         *state = TrackedProcess::new(subject, gaps);
-        (state.told, state.environment) = (told, environment);
+        (state.reported, state.environment) = (reported, environment);
         let environment = state.environment.as_ref()?;
         let chooses = environment.variables.iter().any(|variable| chooses(&variable.name));
         self.uncovered.remove(subject.pid);
@@ -55,7 +55,7 @@ impl Tracker {
         }
         let asked = self.asked(subject).or_else(|| self.asked_nowhere(subject));
         let why = asked.as_ref().and_then(|asked| self.why_none(subject, asked, None));
-        self.state(subject)?.told = true;
+        self.state(subject)?.reported = true;
         let at = self.time(at);
         let about = self.about(EventKind::Process, at, subject);
         Some(Event { how: Some(EventCause::Exec), asked_before, asked, why, ..about })
@@ -77,10 +77,10 @@ impl Tracker {
     /// It ended.
     pub(super) fn ended(&mut self, at: u64, subject: &EventSubject) -> Option<Event> {
         let state = self.processes.get(&subject.pid);
-        let told = state.is_some_and(|state| state.told || state.doubtful);
+        let reported = state.is_some_and(|state| state.reported || state.doubtful);
         let why = state.is_some_and(|state| state.doubtful).then(|| UNNAMED.to_owned());
         let at = self.time(at);
-        let event = told.then(|| Event { why, ..self.about(EventKind::Exit, at, subject) });
+        let event = reported.then(|| Event { why, ..self.about(EventKind::Exit, at, subject) });
         let account = self.processes.remove(&subject.pid).and_then(|state| state.subject.account);
         self.recent.remove(account, subject.pid);
         self.weights.remove(subject.pid);
@@ -97,7 +97,7 @@ impl Tracker {
             if result == 0 {
                 state.effect.initialise(driver);
             }
-            state.told = true;
+            state.reported = true;
         }
         let at = self.time(at);
         let why = (result != 0).then(|| format!("{} failed with {result}", driver.function()));

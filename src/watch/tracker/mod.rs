@@ -1,7 +1,7 @@
 //! Turns facts into events. It keeps what each process in scope asks for, so that an event
 //! can say what it was before and what it is now.
 //!
-//! Here is what is kept and how facts are told apart; `state` is one process,
+//! Here is what is kept, and which fact goes where; `state` is one process,
 //! `environment` its variables, `life` its beginning and end with what it asks for, `poll`
 //! finds changes that no probe reported.
 
@@ -54,7 +54,7 @@ pub struct Tracker {
     gaps: Gaps,
     /// How often nothing could be said of an account's processes because there
     /// are too many.
-    untold: BTreeMap<Option<u32>, u64>,
+    unreported: BTreeMap<Option<u32>, u64>,
     /// All of them, to be read again in turn.
     turns: Turns,
     /// Those whose calls are not seen.
@@ -87,7 +87,7 @@ impl Tracker {
             root: PathBuf::new(),
             processes: HashMap::new(),
             gaps: Gaps::default(),
-            untold: BTreeMap::new(),
+            unreported: BTreeMap::new(),
             turns: Turns::default(),
             uncovered: Turns::default(),
             doubtful: Turns::default(),
@@ -185,7 +185,7 @@ impl Tracker {
     fn state(&mut self, subject: &EventSubject) -> Option<&mut TrackedProcess> {
         let full = self.processes.len() >= PROCESSES || self.turns.count(subject.account) >= EACH;
         if full && !self.processes.contains_key(&subject.pid) {
-            *self.untold.entry(subject.account).or_default() += 1;
+            *self.unreported.entry(subject.account).or_default() += 1;
             return None;
         }
         let state = self.processes.entry(subject.pid).or_default();

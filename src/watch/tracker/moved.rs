@@ -44,7 +44,7 @@ impl Tracker {
         let reach = self.reach_of_both(subject, from.as_deref(), to.as_deref());
         let event = move_event(moved, from.as_deref(), to.as_deref(), reach.as_ref());
         if let Some(state) = self.state(subject) {
-            state.told = true;
+            state.reported = true;
             if moved.thread.is_none() {
                 state.place.clone_from(&to);
             }
@@ -63,7 +63,7 @@ impl Tracker {
         Some(event)
     }
 
-    /// Where it was: what the kernel told, or where it was seen last.
+    /// Where it was: what the kernel reported, or where it was seen last.
     fn departed(&mut self, subject: &EventSubject, moved: Move) -> Option<Rc<OwnedCgroup>> {
         let state = self.processes.get(&subject.pid);
         let state = state.filter(|state| state.subject.start_time == subject.start_time);
@@ -107,10 +107,10 @@ fn move_event(
         thread: moved.thread,
         ..MoveEvent::default()
     };
-    reach.map_or_else(|| event.clone(), |reach| reach.told(&event))
+    reach.map_or_else(|| event.clone(), |reach| reach.reported(&event))
 }
 
-/// Moves that are remembered. What others change stays unknown, as they were told.
+/// Moves that are remembered. What others change stays unknown, as they were reported.
 const MOST: usize = 1024;
 
 /// What a process could open before a move, and what it can open after it.
@@ -122,7 +122,7 @@ pub(super) struct BeforeAndAfter {
 
 impl BeforeAndAfter {
     /// The event of the move, with the GPUs.
-    pub(super) fn told(&self, event: &MoveEvent) -> MoveEvent {
+    pub(super) fn reported(&self, event: &MoveEvent) -> MoveEvent {
         let MovedReach { gained, lost, unknown } = self.after.difference(&self.before);
         MoveEvent { gained: Some(gained), lost: Some(lost), unknown, ..event.clone() }
     }
@@ -145,7 +145,7 @@ impl BeforeAndAfter {
 pub(super) struct UndecidedMoves(Vec<(Event, BeforeAndAfter)>);
 
 impl UndecidedMoves {
-    /// Remembers a move that is told now, if something of it is open.
+    /// Remembers a move that is reported now, if something of it is open.
     pub(super) fn add(&mut self, event: &Event, reach: BeforeAndAfter) {
         if reach.is_open() && self.0.len() < MOST {
             self.0.push((event.clone(), reach));
@@ -163,7 +163,7 @@ impl UndecidedMoves {
 }
 
 fn again(event: Event, reach: &BeforeAndAfter) -> Event {
-    let moved = event.moved.as_ref().map(|moved| MoveEvent { again: true, ..reach.told(moved) });
+    let moved = event.moved.as_ref().map(|moved| MoveEvent { again: true, ..reach.reported(moved) });
     Event { moved, ..event }
 }
 
@@ -188,7 +188,7 @@ mod tests {
         Rc::new(CgroupReach::made_up(gpus, open))
     }
 
-    /// Make sure that a move is told again as soon as both its cgroups are decoded, and once;
+    /// Make sure that a move is reported again as soon as both its cgroups are decoded, and once;
     /// and that one of which everything is known is not.
     #[test]
     fn told_again() {
@@ -196,19 +196,19 @@ mod tests {
             Event { moved: Some(MoveEvent::default()), ..Event::at(EventKind::Moved, "then".to_owned()) };
         let mut moves = UndecidedMoves::default();
         let both = |before, after| BeforeAndAfter { before: reach(JOB, before), after: reach("/", after) };
-        let known = both(None, None).told(&MoveEvent::default());
+        let known = both(None, None).reported(&MoveEvent::default());
         assert!(known.gained.as_ref().is_some_and(|gained| !gained.is_empty()), "{known:?}");
         for (before, after) in [(None, None), (Some(1), None), (None, Some(2)), (Some(1), Some(2))] {
             moves.add(&event, both(before, after));
         }
-        let open = both(Some(1), None).told(&MoveEvent::default());
+        let open = both(Some(1), None).reported(&MoveEvent::default());
         assert!(open.gained.unwrap().is_empty() && !open.unknown.is_empty());
         let first = moves.learn(1, &reach(JOB, None));
         let second = moves.learn(2, &reach("/", None));
         assert_eq!((first.len(), second.len(), moves.learn(1, &reach("/", None)).len()), (1, 2, 0));
-        for told in first.iter().chain(&second) {
-            assert_eq!(told.moved, Some(MoveEvent { again: true, ..known.clone() }));
-            assert_eq!((told.event, told.at.as_str()), (EventKind::Moved, "then"));
+        for reported in first.iter().chain(&second) {
+            assert_eq!(reported.moved, Some(MoveEvent { again: true, ..known.clone() }));
+            assert_eq!((reported.event, reported.at.as_str()), (EventKind::Moved, "then"));
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Its environment is followed call by call from where it was known: from its
 //! execve, its parent, or memory. Memory may be ahead of the calls that are
-//! still to be told, so for those it does not say what was before.
+//! still to be reported, so for those it does not say what was before.
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -35,7 +35,7 @@ pub(super) struct TrackedProcess {
     pub(super) environment: Option<Environment>,
     /// What was read, as long as calls of before that may be still to come.
     pub(super) memory: Option<EnvironmentReading>,
-    /// The variables that calls told since it was read.
+    /// The variables that calls reported since it was read.
     followed: Vec<&'static str>,
     /// The gaps of its account that are reckoned with here.
     pub(super) gaps: u64,
@@ -48,7 +48,7 @@ pub(super) struct TrackedProcess {
     /// Whether it was said that it cannot be read again.
     pub(super) unread: bool,
     /// Whether there was an event about it.
-    pub(super) told: bool,
+    pub(super) reported: bool,
     /// Number of changes, to tell whether there was one meanwhile.
     pub(super) changes: u64,
     /// When the last change was, by a variable's name.
@@ -218,14 +218,14 @@ impl Mark {
 #[derive(Debug, Default)]
 pub(super) struct Gaps {
     accounts: HashMap<u32, Mark>,
-    /// Of users who are not told apart.
+    /// Of users who are not kept apart.
     others: Mark,
     all: Mark,
 }
 
 impl Gaps {
     /// Events of an account were lost, no later than this moment; `None`: of
-    /// users who are not told apart.
+    /// users who are not kept apart.
     pub(super) fn add(&mut self, account: Option<u32>, at: u64) {
         account.map_or(&mut self.others, |account| self.accounts.entry(account).or_default()).add(at);
         self.all.add(at);
@@ -272,7 +272,7 @@ mod tests {
     }
 
     /// Make sure that after a loss nothing is known but what was read since,
-    /// and of that nothing that an older call told.
+    /// and of that nothing that an older call reported.
     #[test]
     fn losses() {
         let mut state = learned();

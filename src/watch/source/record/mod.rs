@@ -51,7 +51,7 @@ pub(super) enum Record {
     /// It executed a program, whose environment ends at an address with this
     /// low half, and which was given so many variables before, if these are
     /// all. `lost` as in [`Header`].
-    Executed { at: u64, subject: EventSubject, env_end: u32, lost: u32, told: Option<usize> },
+    Executed { at: u64, subject: EventSubject, env_end: u32, lost: u32, reported: Option<usize> },
 }
 
 /// A variable that a program is given.
@@ -61,7 +61,7 @@ pub(super) struct ProgramVariable {
     pub(super) account: u32,
     /// As in [`Header`].
     pub(super) lost: u32,
-    /// How many were told before it.
+    /// How many were reported before it.
     pub(super) number: usize,
     pub(super) name: &'static str,
     /// Its bytes and whether there are more; `None` if it could not be read.
@@ -138,9 +138,9 @@ pub(super) fn parse(header: Header<'_>) -> Option<Record> {
 }
 
 fn executed(header: &Header<'_>) -> Record {
-    let told = (header.flags & WHOLE != 0).then(|| header.number());
+    let reported = (header.flags & WHOLE != 0).then(|| header.number());
     let Header { at, result: env_end, lost, .. } = *header;
-    Record::Executed { at, subject: header.subject(), env_end, lost, told }
+    Record::Executed { at, subject: header.subject(), env_end, lost, reported }
 }
 
 fn program_variable(header: Header<'_>) -> Option<ProgramVariable> {

@@ -57,16 +57,16 @@ fn programs() {
     let expected =
         ProgramVariable { pid: 31, account: 1001, lost: 32, number: 3, name: "CUDA_VISIBLE_DEVICES", value };
     assert_eq!(given, Some(Record::Variable(expected)));
-    let told = |flags| match parse(&record(5, flags, "CUDA_VISIBLE_DEVICES", b"")) {
-        Some(Record::Executed { told, lost: 32, .. }) => told,
+    let reported = |flags| match parse(&record(5, flags, "CUDA_VISIBLE_DEVICES", b"")) {
+        Some(Record::Executed { reported, lost: 32, .. }) => reported,
         other => panic!("{other:?}"),
     };
-    assert_eq!((told(4 << 8 | 8), told(8), told(4 << 8)), (Some(4), Some(0), None));
+    assert_eq!((reported(4 << 8 | 8), reported(8), reported(4 << 8)), (Some(4), Some(0), None));
     let unread = parse(&record(11, 4, "CUDA_VISIBLE_DEVICES", b""));
     assert!(matches!(unread, Some(Record::Variable(ProgramVariable { value: None, .. }))), "{unread:?}");
 }
 
-/// Make sure that a child is told with its parent, and a call without its name.
+/// Make sure that a child is reported with its parent, and a call without its name.
 #[test]
 fn others() {
     let mut forked = record(7, 0, "CUDA_VISIBLE_DEVICES", b"");
