@@ -10,7 +10,6 @@ mod environment;
 mod life;
 mod moved;
 mod poll;
-mod recent;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -29,9 +28,9 @@ use crate::watch::{EventSubject, Fact, ProcessScope};
 use baseline::Portion;
 use moved::Move;
 use moved::UndecidedMoves;
-use recent::Recent;
 use state::Gaps;
 use state::{EnvironmentReading, TrackedProcess};
+use turns::Recent;
 use turns::Turns;
 use weights::Weights;
 
