@@ -178,7 +178,7 @@ impl Recovering {
     pub fn used(&mut self, now: Instant, a_second: u64) -> u64 {
         let at = *self.at.get_or_insert(now);
         let passed = now.saturating_duration_since(at).as_nanos();
-        let back = u64::try_from(passed * u128::from(a_second) / SECOND).unwrap_or(u64::MAX);
+        let back = u64::try_from(passed.saturating_mul(u128::from(a_second)) / SECOND).unwrap_or(u64::MAX);
         self.used = self.used.saturating_sub(back);
         // The time of what came back: the rest of it is not lost by rounding.
         let time = u128::from(back) * SECOND / u128::from(a_second.max(1));
