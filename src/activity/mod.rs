@@ -11,6 +11,7 @@ mod interception;
 mod kernel;
 mod layout;
 mod openings;
+mod pending;
 mod prober;
 mod reading;
 mod session;
@@ -22,7 +23,8 @@ use crate::observation::GpuApi;
 
 pub use crate::probing::{Mode, ProcessScope};
 pub use interception::Interception;
-pub use session::{CountingOptions, Session};
+pub use kernel::CountingOptions;
+pub use session::Session;
 
 /// The exported functions of an interface whose calls are counted.
 pub fn counted_functions(api: GpuApi) -> impl Iterator<Item = &'static str> {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::kernel::{Kernel, OF_PROCESSES, TABLES};
 use super::layout::{Account, Call, Device, Failure, OTHERS, Process, api};
+use super::pending;
 use super::{ActivityError, cookie, functions, layout};
 use crate::model::CountTable;
 use crate::observation::{
@@ -38,7 +39,7 @@ pub(super) struct Tables {
 impl Tables {
     /// Reads them. The processes come first: one that ends meanwhile is said to
     /// have ended the next time, with all it did.
-    pub(super) fn read(kernel: &Kernel, reported: &mut layout::Reported) -> Result<Self, ActivityError> {
+    pub(super) fn read(kernel: &Kernel, reported: &mut pending::Reported) -> Result<Self, ActivityError> {
         let mut tables = Self::default();
         for (key, process) in kernel.entries("processes")? {
             // One without a pid is not filled in yet.
@@ -49,9 +50,9 @@ impl Tables {
             return Ok(tables);
         }
         let before = calls(kernel)?;
-        let mut threads = layout::read(kernel)?;
+        let mut threads = pending::read(kernel)?;
         // What a thread launched is in the sums once it has gone.
-        let unsettled = layout::processes(&threads);
+        let unsettled = pending::processes(&threads);
         tables.processes.iter_mut().filter(|(id, _)| unsettled.contains(id)).for_each(|(_, it)| it.ended = 0);
         tables.read_sums(kernel)?;
         let now = calls(kernel)?;
@@ -59,10 +60,10 @@ impl Tables {
         // they were read too early.
         let lasted = |call: &&(u64, Call)| call.1.is_older(LASTING);
         if before.iter().filter(lasted).any(|call| !now.contains(call)) {
-            threads = layout::read(kernel)?;
+            threads = pending::read(kernel)?;
             tables.read_sums(kernel)?;
         }
-        reported.complete(&mut tables.streams, &threads, &layout::read(kernel)?);
+        reported.complete(&mut tables.streams, &threads, &pending::read(kernel)?);
         for (id, call) in now {
             tables.calls.entry(id).or_default().push(call);
         }

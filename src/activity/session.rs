@@ -1,4 +1,4 @@
-//! A running count: what its caller chooses, which processes are looked at, and what a reading
+//! A running count: which processes are looked at, and what a reading
 //! gives.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,9 +12,10 @@ use super::cookie::Cookie;
 use super::kernel::{Kernel, RECORDS};
 use super::layout::{Life, LifeEvent};
 use super::openings::{CgroupPaths, Openings, Retries};
+use super::pending;
 use super::prober::Counting;
 use super::reading::{Clocks, Tables, lost};
-use super::{ActivityError, layout};
+use super::{ActivityError, CountingOptions};
 use crate::model::CountTable;
 use crate::observation::{Activity, LostRoom, ProcessActivity, QuietProcess, Text};
 use crate::probing::driver::{Driver, driver};
@@ -76,7 +77,7 @@ pub struct Session {
     waiting: Waiting,
     cgroups: CgroupPaths,
     retries: Retries,
-    launches: layout::Reported,
+    launches: pending::Reported,
     /// Processes that are to be looked at from outside, if somebody asks; and when those
     /// before them were asked for.
     noticed: Option<BTreeSet<u32>>,
@@ -120,7 +121,7 @@ impl Session {
             waiting: Waiting::default(),
             cgroups: CgroupPaths::default(),
             retries: Retries::default(),
-            launches: layout::Reported::default(),
+            launches: pending::Reported::default(),
             noticed: None,
             reported: now,
             turned: now,
@@ -442,30 +443,5 @@ impl Session {
             Coverage::Uncovered(_) | Coverage::Partly => self.retries.failed(pid, Instant::now()),
             Coverage::Covered | Coverage::None => self.retries.settled(pid),
         }
-    }
-}
-
-/// How calls are counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CountingOptions {
-    /// One launch out of so many is timed and looked at when it returns; 1: every
-    /// one.
-    pub every: u32,
-    /// The kind of probes; `None`: the cheapest that the kernel has.
-    pub mode: Option<Mode>,
-    /// Whether functions that programs call often are probed where that takes two
-    /// traps a call.
-    pub costly: bool,
-    /// Whether launches are kept apart by stream: the stream is an argument that takes
-    /// longer to read than all the rest. Without it they are counted by context, but for
-    /// those that are made while something of the process is captured.
-    pub streams: bool,
-    /// The tables of the kernel have room for 2^N times less: tests fill them up with it.
-    pub smaller: u8,
-}
-
-impl Default for CountingOptions {
-    fn default() -> Self {
-        Self { every: 64, mode: None, costly: false, streams: true, smaller: 0 }
     }
 }

@@ -74,6 +74,7 @@ impl Budgets {
         if descriptors >= most {
             return Err(format!("the files of user {uid} take {descriptors} probes, of {most} for one user"));
         }
+        // That of all: its own was looked at above.
         if room.is_err() || self.descriptors.load(Ordering::Relaxed) >= self.most {
             return Err("more files are watched already than gpumap can".to_owned());
         }

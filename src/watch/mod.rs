@@ -11,6 +11,8 @@
 mod beside;
 mod event;
 mod fact;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod looks;
 mod node;
 pub mod opens;
@@ -34,8 +36,6 @@ pub use event::not_seen;
 pub use fact::{EventSubject, Fact, NewValue};
 pub use running::{Step, Watch, Watched};
 pub use source::FactSource;
-#[cfg(fuzzing)]
-pub use source::fuzzing;
 pub use tracker::{LastSet, Tracker};
 
 /// How long decoding may keep other events waiting. Programs that take longer are decoded

@@ -1,7 +1,7 @@
 //! The driver's interface of CUDA: the exported functions of `libcuda.so.1`.
 //! The runtime's calls end in these.
 
-use super::Row;
+use super::row::Row;
 use crate::activity::cookie::CallKind::*;
 use crate::activity::cookie::Cookie;
 use crate::activity::cookie::Direction::{FromDevice, OnDevice, ToDevice, Unknown};

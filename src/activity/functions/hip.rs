@@ -1,7 +1,7 @@
 //! The runtime of HIP: the exported functions of `libamdhip64.so`, the lowest
 //! layer that it exports.
 
-use super::Row;
+use super::row::Row;
 use crate::activity::cookie::CallKind::*;
 use crate::activity::cookie::Cookie;
 use crate::activity::cookie::Direction::{Argument, FromDevice, OnDevice, ToDevice};

@@ -2,42 +2,12 @@
 
 mod cuda;
 mod hip;
+mod row;
 
 use std::sync::LazyLock;
 
-use super::cookie::Cookie;
-use crate::observation::GpuApi;
-
-/// A function of a driver's library.
-#[derive(Debug)]
-pub(super) struct Function {
-    /// Its exported name.
-    pub(super) name: String,
-    /// What the kernel side must know about it.
-    pub(super) cookie: Cookie,
-}
-
-impl Function {
-    /// Whose it is.
-    pub(super) fn api(&self) -> GpuApi {
-        if self.cookie.is_hip() { GpuApi::Hip } else { GpuApi::Cuda }
-    }
-}
-
-/// Functions that take the same arguments: names, a suffix with which each of
-/// them exists once more for the threads' own default streams, what they do.
-type Row = (&'static [&'static str], Option<&'static str>, Cookie);
-
-/// The functions of a row.
-fn functions(row: &'static Row) -> impl Iterator<Item = Function> {
-    let (names, suffix, cookie) = *row;
-    names.iter().flat_map(move |name| {
-        let plain = Function { name: (*name).to_owned(), cookie };
-        let other =
-            suffix.map(|suffix| Function { name: format!("{name}{suffix}"), cookie: cookie.per_thread() });
-        std::iter::once(plain).chain(other)
-    })
-}
+pub(super) use row::Function;
+use row::functions;
 
 /// All of them.
 static FUNCTIONS: LazyLock<Vec<Function>> = LazyLock::new(|| {

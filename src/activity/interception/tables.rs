@@ -1,11 +1,10 @@
-//! Turns the kernel side's table into facts. Its entries are laid out in
+//! The functions whose calls are measured, and the kernel side's table turned into facts. Its entries are laid out in
 //! `bpf/interception.h`; times are sorted into classes of 16 ns each up to two microseconds,
 //! then four for each power of two.
 
 use std::collections::HashMap;
 
 use super::super::layout::{Account, EVERYBODY, OTHERS, ROOMS};
-use super::prober::FUNCTIONS;
 use crate::activity::ActivityError;
 use crate::loader::Loaded;
 use crate::model::CountTable;
@@ -117,6 +116,68 @@ pub(super) fn classes(value: &[u8]) -> Option<[u64; TIME_CLASSES]> {
     let mut from = Fields(value);
     let _sums_and_account: [u64; 7] = from.longs()?;
     from.longs()
+}
+
+/// The functions, by the number that is their cookie less one: those that programs
+/// call for each piece of work, and that the libraries do bookkeeping for.
+pub(super) const FUNCTIONS: [&str; 29] = [
+    "cuLaunchKernel",
+    "cuLaunchKernel_ptsz",
+    "cuLaunchKernelEx",
+    "cuLaunchKernelEx_ptsz",
+    "cuLaunchCooperativeKernel",
+    "cuLaunchCooperativeKernel_ptsz",
+    "cuGraphLaunch",
+    "cuGraphLaunch_ptsz",
+    "cuMemAlloc_v2",
+    "cuMemAllocManaged",
+    "cuMemAllocPitch_v2",
+    "cuMemAllocAsync",
+    "cuMemAllocAsync_ptsz",
+    "cuMemFree_v2",
+    "cuMemFreeAsync",
+    "cuMemFreeAsync_ptsz",
+    "cuMemHostAlloc",
+    "cuMemAllocHost_v2",
+    "cuMemFreeHost",
+    "cuMemCreate",
+    "cuMemGetInfo_v2",
+    "cuMemcpyHtoD_v2",
+    "cuMemcpyDtoH_v2",
+    "cuCtxGetDevice",
+    "cuMemAllocFromPoolAsync",
+    "cuMemAllocFromPoolAsync_ptsz",
+    "cuArrayCreate_v2",
+    "cuArray3DCreate_v2",
+    "cuMipmappedArrayCreate",
+];
+
+/// Where a call says how many bytes of a device it asks for: `enum bytes` of
+/// `bpf/interception.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bytes {
+    None = 0,
+    InArgument = 1,
+    WidthAndHeight = 2,
+    Array = 3,
+    Array3d = 4,
+    Mipmaps = 5,
+}
+
+/// The cookie of a driver's function, by its number: the number, and where it says how many
+/// bytes of a device are allocated.
+pub(super) fn driver_cookie(number: u32) -> u64 {
+    let place = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
+    let bytes = match place.and_then(|place| FUNCTIONS.get(place)).copied() {
+        Some("cuMemAllocPitch_v2") => Bytes::WidthAndHeight,
+        Some("cuArrayCreate_v2") => Bytes::Array,
+        Some("cuArray3DCreate_v2") => Bytes::Array3d,
+        Some("cuMipmappedArrayCreate") => Bytes::Mipmaps,
+        Some("cuMemAllocHost_v2") | None => Bytes::None,
+        Some(name) if name.starts_with("cuMemAlloc") || name == "cuMemCreate" => Bytes::InArgument,
+        Some(_) => Bytes::None,
+    };
+    u64::from(number) | (bytes as u64) << 8
 }
 
 /// The first classes, their length, and where the others begin.

@@ -1,9 +1,8 @@
 //! The matrix: which columns have room and how wide they are, names of rows, a glyph for
 //! each GPU, and numbers beside it.
 
-use super::canvas::{Canvas, columns, columns as width_of};
+use super::canvas::{Canvas, columns, columns as width_of, folded};
 use super::cells::{Rect, Style};
-use super::text::folded;
 use crate::model::{CellState, Membership, Severity};
 use crate::render::activity::{amounts, at_least};
 use crate::render::cell::{Glyph, UNSURE};

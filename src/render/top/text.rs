@@ -1,10 +1,10 @@
 //! A text in the foreground: why a cell is as it is, a finding, an event; or the help, with
-//! keys and glyphs. Lines that have no room are folded.
+//! keys and glyphs.
 
 use std::io;
 
 use super::canvas::Theme;
-use super::canvas::{Canvas, columns};
+use super::canvas::{Canvas, folded};
 use super::cells::{Rect, Style};
 use super::table::sets;
 use crate::model::{CellState, InForce, Membership};
@@ -202,18 +202,4 @@ fn glyph_lines(is_ascii: bool) -> Vec<String> {
     let unsure = format!("  {}  {}", UNSURE.0, UNSURE.1);
     let head = "What glyphs mean".to_owned();
     std::iter::once(head).chain(CellState::ALL.map(line)).chain([unsure]).collect()
-}
-
-/// A line in pieces of so many columns, broken at spaces where there are any.
-pub(super) fn folded(line: &str, width: usize) -> Vec<String> {
-    if columns(line) <= width {
-        return vec![line.to_owned()];
-    }
-    let indent = " ".repeat((line.len() - line.trim_start().len() + 4).min(width / 2));
-    let options = textwrap::Options::new(width)
-        .subsequent_indent(&indent)
-        .word_separator(textwrap::WordSeparator::AsciiSpace)
-        .word_splitter(textwrap::WordSplitter::NoHyphenation)
-        .wrap_algorithm(textwrap::WrapAlgorithm::FirstFit);
-    textwrap::wrap(line, options).into_iter().map(std::borrow::Cow::into_owned).collect()
 }

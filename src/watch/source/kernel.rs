@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::prober::Unprobed;
-use super::prober::{ENVIRON, Probe};
+use super::probes::Unprobed;
+use super::probes::{ENVIRON, Probe};
 use super::record::{NAME, OTHERS};
 use crate::loader::objects::{SESSION, WATCH};
 use crate::loader::{AttachedProbes, FunctionEntry, IteratorScope, LoadError};

@@ -4,6 +4,7 @@ mod executed;
 mod kernel;
 mod losses;
 mod prober;
+mod probes;
 mod record;
 
 use std::collections::BTreeMap;

@@ -30,6 +30,7 @@ impl Weights {
     /// none.
     fn set(&mut self, pid: u32, user: Option<u32>, weight: usize) -> bool {
         self.remove(pid);
+        // Which share is full makes no difference.
         let is_too_much = self.users.take(user, weight).is_err();
         if weight > 0 && !is_too_much {
             self.processes.insert(pid, (user, weight));
