@@ -49,7 +49,7 @@ place_of() {
 }
 # The library is in use when gpumap begins.
 mkfifo "$work/fifo"
-inside "$work/client" stop <>"$work/fifo" >/dev/null &
+(echo 0 >"$top/counted/cgroup.procs" && exec "$work/client" stop) <>"$work/fifo" >/dev/null &
 held=$!
 sleep 0.3
 

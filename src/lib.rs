@@ -32,6 +32,7 @@ pub mod quota;
 pub mod render;
 pub mod repair;
 pub mod report;
+pub mod slurm_conf;
 pub mod sys;
 pub mod top;
 pub mod unit;

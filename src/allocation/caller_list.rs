@@ -2,8 +2,8 @@
 
 use crate::model::AllocationSource;
 use crate::report::{Gpu, GpuSet};
+use crate::slurm_conf::short;
 
-use super::lines::short;
 use super::numbering::Numbering;
 use super::resolve::{self, by_uuid, is_uuid};
 

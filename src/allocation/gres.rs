@@ -6,9 +6,9 @@
 //! must not have lines with `File` beside lines without. A line that Slurm would
 //! refuse or that gpumap does not know is an error that names the line.
 
-use super::hostlist;
-use super::lines::short;
-use super::lines::{self, Line};
+use std::collections::HashSet;
+
+use crate::slurm_conf::{self, ConfLine, short};
 
 /// How Slurm looks for GPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,9 +63,32 @@ const FILE_LIMIT: usize = 16_384;
 /// Lines for GPUs of one node.
 const LINE_LIMIT: usize = 16_384;
 
+/// The first key, which tells Slurm what kind of line this is.
+fn kind(line: &ConfLine) -> Option<&str> {
+    line.pairs.first().map(|pair| pair.key.as_str())
+}
+
+/// Why a line is not understood. A key that stands twice is one of these: Slurm takes one
+/// of them, with an error in its log.
+fn refusal(line: &ConfLine) -> Option<String> {
+    if line.include.is_some() {
+        return Some("gpumap does not follow Include".to_owned());
+    }
+    let mut known = HashSet::new();
+    let of_pair = line.pairs.iter().find_map(|pair| {
+        let key = short(&pair.key);
+        if pair.has_operator || pair.value.contains(['"', '\\']) {
+            return Some(format!("the value of {key} is not understood"));
+        }
+        (!known.insert(&pair.key)).then(|| format!("{key} is given twice"))
+    });
+    let word = line.rest.as_ref().map(|rest| rest.split_whitespace().next().unwrap_or_default());
+    word.map(|word| format!("`{}` is not Key=Value", short(word))).or(of_pair)
+}
+
 /// A reason with its line.
-fn at(line: &Line, why: &str) -> String {
-    format!("line {}: {why}", line.number)
+fn at(line: &ConfLine, why: &str) -> String {
+    format!("line {}: {why}", line.first)
 }
 
 /// Reads the file for the node with one of these names.
@@ -76,7 +99,7 @@ fn at(line: &Line, why: &str) -> String {
 /// others.
 pub(super) fn read(text: &str, names: &Names) -> Result<Gres, String> {
     let mut reader = GresReader::default();
-    for line in lines::parse(text) {
+    for line in slurm_conf::parse(text) {
         reader.line(&line, names)?;
     }
     if reader.others && !reader.ours && !names.sure {
@@ -100,11 +123,11 @@ struct GresReader {
 }
 
 impl GresReader {
-    fn line(&mut self, line: &Line, names: &Names) -> Result<(), String> {
-        if let Some(why) = &line.bad {
-            return Err(at(line, why));
+    fn line(&mut self, line: &ConfLine, names: &Names) -> Result<(), String> {
+        if let Some(why) = refusal(line) {
+            return Err(at(line, &why));
         }
-        let node = line.first() == Some("nodename");
+        let node = kind(line) == Some("nodename");
         if node && !self.is_ours(line, names)? {
             return Ok(());
         }
@@ -115,22 +138,22 @@ impl GresReader {
         self.gpus(line)
     }
 
-    fn is_ours(&mut self, line: &Line, names: &Names) -> Result<bool, String> {
+    fn is_ours(&mut self, line: &ConfLine, names: &Names) -> Result<bool, String> {
         let list = line.get("nodename").unwrap_or_default();
         let mut ours = false;
         for name in &names.any {
-            ours |= hostlist::contains(list, name).map_err(|why| at(line, &why))?;
+            ours |= slurm_conf::contains(list, name).map_err(|why| at(line, &why))?;
         }
         self.ours |= ours;
         self.others |= !ours;
         Ok(ours)
     }
 
-    fn detect(&mut self, line: &Line, node: bool) -> Result<(), String> {
+    fn detect(&mut self, line: &ConfLine, node: bool) -> Result<(), String> {
         let Some(value) = line.get("autodetect") else { return Ok(()) };
         let detect = autodetect(value)
             .ok_or_else(|| at(line, &format!("AutoDetect={} is not known", short(value))))?;
-        if line.first() == Some("name") {
+        if kind(line) == Some("name") {
             return Err(at(line, "AutoDetect has no effect behind Name without NodeName"));
         }
         let place = if node { &mut self.local } else { &mut self.global };
@@ -140,7 +163,7 @@ impl GresReader {
         }
     }
 
-    fn gpus(&mut self, line: &Line) -> Result<(), String> {
+    fn gpus(&mut self, line: &ConfLine) -> Result<(), String> {
         match line.get("name") {
             Some(name) if name.eq_ignore_ascii_case("gpu") => self.list(line)?,
             Some(_) => {}
@@ -152,7 +175,7 @@ impl GresReader {
 }
 
 impl GresReader {
-    fn list(&mut self, line: &Line) -> Result<(), String> {
+    fn list(&mut self, line: &ConfLine) -> Result<(), String> {
         let listed = listed(line)?;
         self.files += listed.files.iter().map(Vec::len).sum::<usize>();
         if self.files > FILE_LIMIT {
@@ -195,8 +218,8 @@ const KEYS: [&str; 14] = [
     "uniqueid",
 ];
 
-fn listed(line: &Line) -> Result<Listed, String> {
-    if let Some((key, _)) = line.pairs.iter().find(|(key, _)| !KEYS.contains(&key.as_str())) {
+fn listed(line: &ConfLine) -> Result<Listed, String> {
+    if let Some(key) = line.pairs.iter().map(|pair| &pair.key).find(|key| !KEYS.contains(&key.as_str())) {
         return Err(at(line, &format!("the key {} is not known", short(key))));
     }
     if line.get("flags").is_some_and(|flags| flags.to_ascii_lowercase().contains("countonly")) {
@@ -206,15 +229,15 @@ fn listed(line: &Line) -> Result<Listed, String> {
     let count = count(line, files.len())?;
     let compared = ["cores", "cpus", "link", "links"].iter().any(|key| line.get(key).is_some());
     let kind = line.get("type").map(str::to_ascii_lowercase);
-    Ok(Listed { line: line.number, kind, files, count, compared })
+    Ok(Listed { line: line.first, kind, files, count, compared })
 }
 
-fn files(line: &Line) -> Result<Vec<Vec<String>>, String> {
+fn files(line: &ConfLine) -> Result<Vec<Vec<String>>, String> {
     let single = line.get("file").or_else(|| line.get("files"));
     match (single, line.get("multiplefiles")) {
         (Some(_), Some(_)) => Err("File and MultipleFiles exclude each other".to_owned()),
-        (Some(list), None) => Ok(hostlist::expand(list)?.into_iter().map(|file| vec![file]).collect()),
-        (None, Some(list)) => match hostlist::expand(list)? {
+        (Some(list), None) => Ok(slurm_conf::expand(list)?.into_iter().map(|file| vec![file]).collect()),
+        (None, Some(list)) => match slurm_conf::expand(list)? {
             files if files.len() < 2 => Err("MultipleFiles has one file".to_owned()),
             files => Ok(vec![files]),
         },
@@ -222,7 +245,7 @@ fn files(line: &Line) -> Result<Vec<Vec<String>>, String> {
     }
 }
 
-fn count(line: &Line, files: usize) -> Result<usize, String> {
+fn count(line: &ConfLine, files: usize) -> Result<usize, String> {
     let Some(text) = line.get("count") else { return Ok(files.max(1)) };
     match text.parse() {
         Ok(count) if files == 0 || count == files => Ok(count),
@@ -246,11 +269,27 @@ fn consistent(gres: &Gres) -> Result<(), String> {
     if let Some(line) = mixed(|listed| listed.files.iter().any(|files| files.len() > 1)) {
         return Err(format!("line {line}: whole GPUs are mixed with MIG instances (SchedMD bug 21163)"));
     }
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     let entries =
         gres.listed.iter().flat_map(|listed| listed.files.iter().map(move |files| (listed.line, files)));
     match entries.into_iter().find(|(_, files)| !seen.insert(*files)) {
         Some((line, files)) => Err(format!("line {line}: {} is listed twice", short(&files.join(",")))),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that what Slurm refuses, or what gpumap does not read as it does, is an
+    /// error, and that a line goes on behind `\` and blanks.
+    #[test]
+    fn refused_lines() {
+        let refused = |text: &str| slurm_conf::parse(text).iter().find_map(refusal);
+        for text in ["Name", "Include other.conf", "a b=c", "x=\"1", "x=\"1\"2", "x=1 x=2", "x+=1", "=1"] {
+            assert!(refused(text).is_some(), "{text}");
+        }
+        assert_eq!(refused("Name=gpu File=/dev/nvidia0 \\ \n Cores=0-3\nAutoDetect=off\n"), None);
     }
 }

@@ -10,8 +10,8 @@
 use crate::model::AllocationSource;
 use crate::observation::{Environment, Variable};
 use crate::report::{Gpu, GpuSet};
+use crate::slurm_conf::short;
 
-use super::lines::short;
 use super::numbering::Numbering;
 use super::resolve::{self, is_uuid};
 

@@ -9,8 +9,6 @@
 mod caller_list;
 mod gres;
 mod hook;
-mod hostlist;
-mod lines;
 mod natural_order;
 mod numbering;
 mod order;
@@ -19,5 +17,4 @@ mod slot;
 
 pub use caller_list::caller_list;
 pub use hook::{Of, of_claim, of_hook};
-pub use hostlist::host_names;
 pub use numbering::Numbering;

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::report::{Gpu, GpuSet};
+use crate::slurm_conf::short;
 
-use super::lines::short;
 use super::numbering::Numbering;
 use super::slot::Slot;
 

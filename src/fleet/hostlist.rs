@@ -98,7 +98,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::allocation::host_names;
+    use crate::slurm_conf::host_names;
 
     fn folded(names: &str) -> String {
         set(names.split_whitespace()).nodes

@@ -1,9 +1,7 @@
 //! `/proc/devices`: which driver registered which major number on this boot.
 
 use crate::model::DeviceType;
-use crate::observation::GpuFacts;
-
-use super::facts::text;
+use crate::observation::{GpuFacts, RegisteredDriver};
 
 /// Major of the NVIDIA GPUs, fixed (`nv-chardev-numbers.h`, `devices.txt`).
 pub(super) const NVIDIA: u32 = 195;
@@ -26,46 +24,30 @@ pub fn char_major(facts: &GpuFacts, driver: &str) -> Option<u32> {
 }
 
 /// The registrations of one boot, in the file's order.
-pub(super) struct Majors<'a>(Vec<(DeviceType, u32, &'a str)>);
+pub(super) struct Majors(Vec<RegisteredDriver>);
 
-impl<'a> Majors<'a> {
-    /// Parses the file of the facts; empty if it is not there.
-    pub(super) fn new(facts: &'a GpuFacts) -> Self {
-        let mut section = None;
-        let mut majors = Vec::new();
-        for line in text(facts, "/proc/devices").unwrap_or_default().lines() {
-            match line.trim() {
-                "Character devices:" => section = Some(DeviceType::Char),
-                "Block devices:" => section = Some(DeviceType::Block),
-                line => {
-                    majors.extend(section.zip(entry(line)).map(|(kind, (major, name))| (kind, major, name)))
-                }
-            }
-        }
-        Self(majors)
+impl Majors {
+    /// Those of the facts; none if the file is not there.
+    pub(super) fn new(facts: &GpuFacts) -> Self {
+        Self(facts.drivers().unwrap_or_default())
     }
 
     /// The names registered for a major; several drivers can share one.
-    pub(super) fn names(&self, kind: DeviceType, major: u32) -> impl Iterator<Item = &'a str> {
-        let matches = self.0.iter().filter(move |entry| (entry.0, entry.1) == (kind, major));
-        matches.map(|entry| entry.2)
+    pub(super) fn names(&self, kind: DeviceType, major: u32) -> impl Iterator<Item = &str> {
+        let matches = self.0.iter().filter(move |driver| (driver.kind, driver.major) == (kind, major));
+        matches.map(|driver| driver.name.as_str())
     }
 
     /// The first character major registered under a name.
     pub(super) fn char_major(&self, name: &str) -> Option<u32> {
-        self.0.iter().find(|entry| entry.0 == DeviceType::Char && entry.2 == name).map(|entry| entry.1)
+        let driver = self.0.iter().find(|driver| driver.kind == DeviceType::Char && driver.name == name);
+        driver.map(|driver| driver.major)
     }
 
     /// Whether nothing is known: the file was not there.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
-}
-
-/// One line: `195 nvidia`. Names may hold blanks.
-fn entry(line: &str) -> Option<(u32, &str)> {
-    let (major, name) = line.split_once(' ')?;
-    Some((major.parse().ok()?, name.trim())).filter(|(_, name)| !name.is_empty())
 }
 
 #[cfg(test)]

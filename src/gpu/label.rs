@@ -28,7 +28,7 @@ const PTS: std::ops::RangeInclusive<u32> = 136..=143;
 
 /// The labels of one host, prepared for many questions.
 pub struct Labels<'a> {
-    majors: Majors<'a>,
+    majors: Majors,
     nodes: BTreeMap<(DeviceType, u32, u32), &'a str>,
 }
 
@@ -76,7 +76,7 @@ pub fn driver_names(facts: &GpuFacts, kind: DeviceType, major: u32) -> Vec<Strin
 
 /// Whether a node's name belongs to a driver with a dynamic major and its
 /// number to another driver on this boot.
-fn is_stale(majors: &Majors<'_>, name: &str, major: u32) -> bool {
+fn is_stale(majors: &Majors, name: &str, major: u32) -> bool {
     let driver = match name {
         "nvidia-uvm" | "nvidia-uvm-tools" => "nvidia-uvm",
         "kfd" => "kfd",

@@ -22,7 +22,7 @@ const MINORS: &str = "/proc/driver/nvidia-caps/mig-minors";
 
 /// The instances of the GPU with this minor, by GPU instance and compute
 /// instance. A GPU instance without compute instances is listed once.
-pub(super) fn instances(facts: &GpuFacts, majors: &Majors<'_>, gpu: u32) -> Vec<MigInstance> {
+pub(super) fn instances(facts: &GpuFacts, majors: &Majors, gpu: u32) -> Vec<MigInstance> {
     let prefix = format!("/proc/driver/nvidia/capabilities/gpu{gpu}/mig/");
     let access: BTreeMap<_, _> =
         under(facts, &prefix).filter_map(|(path, text)| Some((place(path)?, text))).collect();

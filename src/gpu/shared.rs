@@ -79,7 +79,7 @@ pub fn shared_nodes(facts: &GpuFacts) -> Vec<SharedNode> {
 }
 
 /// The nodes of one role.
-fn of_role(facts: &GpuFacts, majors: &Majors<'_>, role: &Role) -> Vec<SharedNode> {
+fn of_role(facts: &GpuFacts, majors: &Majors, role: &Role) -> Vec<SharedNode> {
     let path = format!("/dev/{}", role.role);
     let registered = role.fixed.or_else(|| majors.char_major(role.driver)).map(|major| (major, role.minor));
     let matches = chars(facts).filter(|node| match registered {

@@ -23,6 +23,7 @@ mod weight;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use procfs_core::{BlockDeviceEntry, Devices, FromBufRead as _};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -420,6 +421,30 @@ impl GpuFacts {
         };
         line.split_whitespace().find(is_version)
     }
+
+    /// The drivers of this boot with the major numbers that they registered, in the order
+    /// of `/proc/devices`; `None` where the file was not seen or is another one.
+    pub fn drivers(&self) -> Option<Vec<RegisteredDriver>> {
+        let text = self.files.get("/proc/devices")?;
+        let devices = Devices::from_buf_read(text.as_bytes()).ok()?;
+        let driver = |kind, major, name| RegisteredDriver { kind, major, name };
+        let chars = devices.char_devices.into_iter().map(|it| driver(DeviceType::Char, it.major, it.name));
+        // No major number is negative.
+        let block = |it: BlockDeviceEntry| Some((u32::try_from(it.major).ok()?, it.name));
+        let blocks = devices.block_devices.into_iter().filter_map(block);
+        Some(chars.chain(blocks.map(|(major, name)| driver(DeviceType::Block, major, name))).collect())
+    }
+}
+
+/// A driver in `/proc/devices`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RegisteredDriver {
+    /// What kind of devices it has.
+    pub kind: DeviceType,
+    /// Their major number; several drivers can share one.
+    pub major: u32,
+    /// Its name.
+    pub name: String,
 }
 
 /// One device node.

@@ -25,6 +25,7 @@ mod hidepid;
 mod host;
 mod jobs;
 pub mod monitor;
+pub(crate) mod mountinfo;
 mod options;
 pub(crate) mod pinned;
 mod problems;

@@ -1,5 +1,11 @@
-//! What the files of `/proc/PID` say, as bytes. The procfs crate reads them as text, which
-//! loses what is not UTF-8.
+//! What the files of `/proc/PID` say, as bytes, each line by itself.
+//!
+//! The crate procfs-core reads what the kernel alone writes (`GpuFacts::drivers`). It is not
+//! used here, because users choose names in these files and could hide processes with them
+//! (seen in its version 0.18): `maps`, `mountinfo` and `cgroup` are lost as a whole where one
+//! name is not UTF-8, mount points keep their escapes, the name in `stat` loses such bytes,
+//! and a line of `stat` without a pid is a panic. Of `/proc/stat` it wants fields that
+//! containers do not always have, where gpumap needs the boot time alone.
 
 use std::path::Path;
 

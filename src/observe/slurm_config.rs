@@ -15,6 +15,7 @@ use crate::observation::{ConfigFile, Environment, Slurm, Text, Variable};
 use crate::observe::clock::modified_at;
 use crate::observe::options::Options;
 use crate::observe::problems::{Log, errno_of};
+use crate::slurm_conf;
 use crate::sys::absence::is_absence;
 use crate::sys::dir::{Dir, read_all};
 use crate::sys::retry::again;
@@ -81,12 +82,8 @@ pub(in crate::observe) fn cluster(options: &Options, log: &mut Log) -> Option<St
 
 /// The last `ClusterName` of a `slurm.conf`, in lower case as Slurm takes it.
 fn cluster_name(text: &str) -> Option<String> {
-    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
-    let name = lines.rev().find_map(|line| {
-        let (key, value) = line.split_once('=')?;
-        key.trim().eq_ignore_ascii_case("clustername").then_some(value)
-    });
-    let name = name?.split_whitespace().next()?.trim_matches('"').to_ascii_lowercase();
+    let lines = slurm_conf::parse(text);
+    let name = lines.iter().rev().find_map(|line| line.get("clustername"))?.to_ascii_lowercase();
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
     ((1..=CLUSTER).contains(&name.len()) && name.bytes().all(is_plain)).then_some(name)
 }

@@ -201,13 +201,14 @@
 //!     for programs that trace), by hand "private_stacks".
 //!
 //! 41. A move that extends a sign makes a number of an address, and no program uses that
-//!     as an address: to read, to write, to add to one, or for a helper to write to
+//!     as an address: to read, to write, to add to one, or for a helper
 //!     (`check_alu_op`, `check_mem_access`, `adjust_reg_min_max_vals`). So a move in a
-//!     listing that does not show its kind is plain if an address comes of it. (A program
-//!     may compare what such a move leaves; one with CAP_PERFMON is not refused.) On
-//!     which path it becomes an address is not asked: a program in which no path that the
-//!     verifier goes leads there wants to mislead (as in 25). `plain_moves`; all of `moves`,
-//!     `tests/offline/program_formats.rs`, `what_a_listing_hides_does_not_matter`.
+//!     listing that does not show its kind is plain where the program goes on to use what
+//!     it leaves as an address. Where it compares that first, the use has to follow on
+//!     every path on which it is not null: the verifier went one of them. (A program may
+//!     compare what such a move leaves; one with CAP_PERFMON is not refused.)
+//!     `plain_moves`; all of `moves`, `tests/offline/program_formats.rs`,
+//!     `what_a_listing_hides_does_not_matter` and `a_move_that_is_only_compared`.
 //!
 //! **What is asked**
 //!

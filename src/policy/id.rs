@@ -10,8 +10,6 @@ use super::types::Policy;
 
 /// How the id of a policy begins of which not every verdict is known.
 pub const INEXACT: &str = "inexact-";
-/// Hex digits of an id: 96 bits.
-const DIGITS: usize = 24;
 
 impl Decoder {
     /// The name of a policy, the same in every run of every gpumap that numbers the
@@ -39,10 +37,9 @@ impl Decoder {
     }
 }
 
+/// All of a digest: what is compared by its id could be made to collide with fewer digits.
 fn digits(digest: &[u8]) -> String {
-    let mut digits: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    digits.truncate(DIGITS);
-    digits
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The number of a function in order of first visit; each is hashed once, by

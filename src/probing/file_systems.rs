@@ -11,12 +11,17 @@ use std::os::fd::OwnedFd;
 
 use nix::errno::Errno;
 
-use super::mounts::{self, LIMIT, Mount, OWN_LIMIT};
+use crate::observe::mountinfo::{MountLine, OWN_TABLE_LIMIT, mounts};
 use crate::sys::dir::{Dir, read_all};
 use crate::sys::namespace;
 use crate::sys::regular_file::RegularFile;
 use crate::sys::stat::stat_at;
 
+/// Bytes that are read of a process's mount table: some ten thousand mounts. A user can
+/// make more of them, and reading them is work.
+const LIMIT: usize = 4 << 20;
+/// `LOOP_MAJOR` of `linux/major.h`.
+const LOOP: u32 = 7;
 /// File systems that only root of the node can mount, or that hold files in
 /// memory: nobody is asked for a page but a disk, or a server that root chose.
 const ANSWER: [&[u8]; 39] = [
@@ -113,19 +118,19 @@ impl FileSystems {
         // as long as it is held.
         own(&mut self.own);
         let Some(id) = file.stat().mount else { return Err(unknown()) };
-        if let Some(mount) = mounts::by_id(&self.own, id) {
-            return judge(&mount, true);
+        if let Some(mount) = by_id(&self.own, id) {
+            return judge(&mount, true, !is_nosuid(&mount));
         }
         let roots = process.is_some_and(|process| self.read(process));
-        if let Some(mount) = mounts::by_id(&self.other, id) {
+        if let Some(mount) = by_id(&self.other, id) {
             // In a namespace of a user's it may be root's all the same: a
             // container engine's, which has another mount of it on the node.
-            let known = mounts::of_device(&self.own, mount.device).any(|mount| !mount.nosuid);
-            return judge(&mount, roots || known);
+            let known = of_device(&self.own, mount.device).any(|mount| !is_nosuid(&mount));
+            return judge(&mount, roots || known, !is_nosuid(&mount));
         }
-        let mount = mounts::of_device(&self.own, file.stat().dev).next();
+        let mount = of_device(&self.own, file.stat().dev).next();
         let mount = mount.filter(|mount| mount.kind != OVERLAY).ok_or_else(unknown)?;
-        judge(&mount.unbelieved(), false)
+        judge(&mount, false, false)
     }
 
     /// Reads the mount table of a process. Whether it is one of root's: its
@@ -148,7 +153,7 @@ impl FileSystems {
 fn own(table: &mut Vec<u8>) {
     let file = Dir::open("/proc/self".as_ref()).and_then(|dir| dir.open_file(c"mountinfo"));
     // Of a file in no table it is said that its file system is not known.
-    if file.and_then(|file| read_all(file, table, OWN_LIMIT)).is_err() {
+    if file.and_then(|file| read_all(file, table, OWN_TABLE_LIMIT)).is_err() {
         table.clear();
     }
 }
@@ -157,14 +162,35 @@ fn inode(namespace: &OwnedFd) -> Result<u64, Errno> {
     stat_at(namespace, c"").map(|stat| stat.inode)
 }
 
-/// What is known of files on a mount; `roots`: whether root made the mount.
-fn judge(mount: &Mount<'_>, roots: bool) -> Result<ProbedFileSystem, String> {
+/// The mount with this id.
+fn by_id(table: &[u8], id: u64) -> Option<MountLine<'_>> {
+    mounts(table).find(|mount| mount.id == id)
+}
+
+/// The mounts of a file system.
+fn of_device(table: &[u8], device: (u32, u32)) -> impl Iterator<Item = MountLine<'_>> {
+    mounts(table).filter(move |mount| mount.device == device)
+}
+
+/// Whether set-user-ID bits are ignored.
+fn is_nosuid(mount: &MountLine<'_>) -> bool {
+    mount.has_option(b"nosuid")
+}
+
+/// Whether a file holds the file system.
+fn is_image(mount: &MountLine<'_>) -> bool {
+    mount.device.0 == LOOP || mount.source.starts_with(b"/dev/loop")
+}
+
+/// What is known of files on a mount; `roots`: whether root made the mount; `suid`: whether
+/// set-user-ID bits of its files count, as far as is known.
+fn judge(mount: &MountLine<'_>, roots: bool, suid: bool) -> Result<ProbedFileSystem, String> {
     let overlay = mount.kind == OVERLAY;
-    if mount.is_image() && mount.nosuid {
+    if is_image(mount) && !suid {
         // As starters of containers with the right to mount do it for users.
         return Err("it lies in a disk image that may be a user's".to_owned());
     }
-    if overlay && (!roots || mount.nosuid) {
+    if overlay && (!roots || !suid) {
         return Err(
             "it lies on an overlay that a user made, of file systems that may never answer".to_owned()
         );
@@ -173,7 +199,7 @@ fn judge(mount: &Mount<'_>, roots: bool) -> Result<ProbedFileSystem, String> {
         let kind = String::from_utf8_lossy(mount.kind).into_owned();
         return Err(format!("it lies on a file system ({kind}) that may never answer"));
     }
-    Ok(ProbedFileSystem { device: mount.device, numbered: !overlay, believed: roots && !mount.nosuid })
+    Ok(ProbedFileSystem { device: mount.device, numbered: !overlay, believed: roots && suid })
 }
 
 fn unknown() -> String {
@@ -206,8 +232,8 @@ mod tests {
     fn judged() {
         let judged = |text: &str, roots| {
             let line = format!("7 1 0:9 / / {text} rw\n");
-            mounts::by_id(line.as_bytes(), 7)
-                .map(|mount| judge(&mount, roots).map(|file_system| file_system.believed))
+            by_id(line.as_bytes(), 7)
+                .map(|mount| judge(&mount, roots, !is_nosuid(&mount)).map(|file_system| file_system.believed))
         };
         assert_eq!(judged("rw - ext4 /dev/sda1", true), Some(Ok(true)));
         assert_eq!(judged("rw,nosuid - nfs4 server:/home", true), Some(Ok(false)));

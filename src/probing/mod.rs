@@ -22,7 +22,6 @@ mod linker;
 mod locks;
 mod look;
 mod mode;
-mod mounts;
 mod prober;
 mod programs;
 mod release;

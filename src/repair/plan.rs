@@ -497,17 +497,16 @@ impl Planner<'_> {
 
     /// Major numbers of what is missing that no driver of character devices has.
     fn strange_majors(&self) -> Vec<u32> {
-        let Some(text) = self.observation.gpu_facts.files.get("/proc/devices") else { return Vec::new() };
-        let (characters, _) = text.split_once("Block devices:").unwrap_or((text, ""));
-        let majors: Vec<u32> =
-            characters.lines().filter_map(|line| line.split_whitespace().next()?.parse().ok()).collect();
+        let Some(drivers) = self.observation.gpu_facts.drivers() else { return Vec::new() };
+        let is_registered =
+            |major: u32| drivers.iter().any(|it| it.kind == DeviceType::Char && it.major == major);
         let mut strange: Vec<u32> = self
             .repair
             .missing
             .iter()
             .filter(|listed| listed.rule.kind == Some(DeviceType::Char))
             .filter_map(|listed| listed.rule.major.single())
-            .filter(|major| !majors.contains(major))
+            .filter(|major| !is_registered(*major))
             .collect();
         strange.sort_unstable();
         strange.dedup();

@@ -5,7 +5,7 @@ use super::filter::{Filter, FilterRule};
 use super::glob;
 use super::settings::Allow;
 use crate::model::DeviceType;
-use crate::observation::{Answer, DeviceNumber, GpuFacts, Unit};
+use crate::observation::{Answer, DeviceNumber, GpuFacts, RegisteredDriver, Unit};
 
 /// Type, major and minor number, where `None` is each.
 type NamedDevice = (DeviceType, Option<u32>, Option<u32>);
@@ -49,9 +49,10 @@ impl DeviceNames<'_> {
             return Some(vec![Some(major)]);
         }
         let mut majors = Vec::new();
-        for (major, registered) in registered(self.gpu_facts.files.get("/proc/devices")?, kind) {
-            if glob::matches(name, registered)? {
-                majors.push(Some(major));
+        let is_of_kind = |driver: &RegisteredDriver| driver.kind == kind && driver.major > 0;
+        for driver in self.gpu_facts.drivers()?.into_iter().filter(is_of_kind) {
+            if glob::matches(name, &driver.name)? {
+                majors.push(Some(driver.major));
             }
         }
         Some(majors)
@@ -83,21 +84,4 @@ fn by_number(path: &str) -> Option<DeviceNumber> {
     };
     let (major, minor) = rest.split_once(':')?;
     Some(DeviceNumber { kind, major: major.parse().ok()?, minor: minor.parse().ok()? })
-}
-
-/// The lines of one section of `/proc/devices`.
-fn registered(text: &str, wanted: DeviceType) -> impl Iterator<Item = (u32, &str)> {
-    let mut section = None;
-    text.lines().filter_map(move |line| {
-        match line.trim() {
-            "Character devices:" => section = Some(DeviceType::Char),
-            "Block devices:" => section = Some(DeviceType::Block),
-            line => {
-                let (major, name) = line.split_once(char::is_whitespace)?;
-                let major: u32 = major.parse().ok()?;
-                return (section == Some(wanted) && major > 0).then(|| (major, name.trim_start()));
-            }
-        }
-        None
-    })
 }

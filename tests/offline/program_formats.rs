@@ -163,6 +163,19 @@ fn older_bpftool() {
     }
 }
 
+/// Make sure that an address whose move a listing does not show whole is no address where
+/// the program compares it and only a path that nobody goes reads through it: the move
+/// may extend a sign, and the lowest byte of the address may be zero.
+#[test]
+fn a_move_that_is_only_compared() {
+    let listing = "   0: (bf) r6 = r1\n   1: (b7) r0 = 1\n   2: (b7) r3 = 7\n   3: (55) if r6 != 0x0 goto pc+3\n   4: (b7) r0 = 0\n   5: (15) if r3 == 0x7 goto pc+1\n   6: (61) r0 = *(u32 *)(r6 +0)\n   7: (95) exit\n";
+    let found = verdicts(one(listing.as_bytes()));
+    assert!(found.iter().all(|verdict| *verdict == Verdict::Unknown), "{found:?}");
+    let used =
+        listing.replace("(b7) r0 = 0", "(61) r0 = *(u32 *)(r6 +0)").replace("(55) if r6 !=", "(15) if r6 ==");
+    assert!(!verdicts(one(used.as_bytes())).contains(&Verdict::Unknown), "{used}");
+}
+
 /// Make sure that the kernel's tag proves what a listing does not show.
 #[test]
 fn a_tag_proves_a_listing() {

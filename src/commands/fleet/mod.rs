@@ -6,12 +6,12 @@ use std::path::Path;
 
 use super::files;
 use super::invocation::{Failure, Invocation, envelope};
-use crate::allocation::host_names;
 use crate::cli::{Exit, FleetArgs};
 use crate::fleet::{self, Baseline, FleetQuestion, Gatherer};
 use crate::model::ProblemCode;
 use crate::render;
 use crate::report::Payload;
+use crate::slurm_conf::host_names;
 
 /// Runs the command.
 pub(super) fn run(invocation: &mut Invocation<'_>, args: &FleetArgs) -> Result<Exit, Failure> {

@@ -14,7 +14,7 @@ use aya_obj::generated::bpf_insn;
 
 use crate::loader::objects::Object;
 use crate::loader::{FunctionEntry, LoadError, ObjectSpec};
-use crate::sys::bpf::{ManyProbes, attach_many, load_many};
+use crate::sys::bpf::{FunctionType, ManyProbes, attach_many, load_many, load_types};
 
 /// A loaded program.
 pub(super) struct ManyProgram {
@@ -30,6 +30,8 @@ pub(super) struct Prepared {
     programs: Vec<&'static str>,
     /// Whether each serves entries and returns.
     sessions: bool,
+    /// The types of the object, where the kernel takes them.
+    types: Option<OwnedFd>,
 }
 
 impl Prepared {
@@ -55,7 +57,8 @@ impl Prepared {
     ) -> Result<Self, LoadError> {
         let mut object = aya_obj::Object::parse(wanted.code).map_err(|error| LoadError::refused(&error))?;
         object.relocate_btf(types).map_err(|error| LoadError::refused(&error))?;
-        Ok(Self { object, programs, sessions })
+        let types = described(&mut object);
+        Ok(Self { object, programs, sessions, types })
     }
 
     /// Puts the descriptors of the maps of `ebpf` into their instructions.
@@ -90,13 +93,18 @@ impl Prepared {
         let object = &self.object;
         let program = object.programs.get(name).ok_or(LoadError::Missing(name))?;
         let code = object.functions.get(&program.function_key()).ok_or(LoadError::Missing(name))?;
+        let functions = code.func_info.func_info.iter();
+        let functions: Vec<FunctionType> = functions
+            .map(|function| FunctionType { instruction: function.insn_off, kind: function.type_id })
+            .collect();
+        let described = self.types.as_ref().map(|types| (types.as_fd(), &functions[..]));
         let code: Vec<[u8; 8]> = code.instructions.iter().map(bytes).collect();
         let probes = match (self.sessions, &program.section) {
             (true, _) => ManyProbes::Sessions,
             (false, ProgramSection::URetProbe { .. }) => ManyProbes::Returns,
             (false, _) => ManyProbes::Entries,
         };
-        let program = load_many(name, probes, &object.license, &code);
+        let program = load_many(name, probes, &object.license, &code, described);
         let program = program.map_err(|error| LoadError::refused(&error))?;
         Ok(ManyProgram { name, probes, program })
     }
@@ -124,6 +132,14 @@ impl ManyProgram {
         let link = attach_many(self.program.as_fd(), self.probes, &file, entries, pid);
         link.map_err(|error| LoadError::refused(&error))
     }
+}
+
+/// Loads the types of an object. `None`: this kernel has no types of global functions, so
+/// that the programs load without.
+fn described(object: &mut aya_obj::Object) -> Option<OwnedFd> {
+    let features = aya::features().btf().filter(|features| features.btf_func_global())?;
+    let types = object.fixup_and_sanitize_btf(features).ok().flatten()?;
+    load_types(&types.to_bytes()).ok()
 }
 
 /// An instruction as the kernel takes it (`struct bpf_insn`).

@@ -10,14 +10,12 @@ use nix::errno::Errno;
 
 use crate::observation::CgroupMode;
 use crate::observe::error::ObserveError;
+use crate::observe::mountinfo::{self, MountLine, OWN_TABLE_LIMIT, unescape};
 use crate::observe::problems::errno_of;
 use crate::sys::absence::{OrAbsent as _, is_absence};
 use crate::sys::dir::{Dir, FileSystem, read_all};
 use crate::sys::retry::again;
 
-/// A mount table is read up to this many bytes; hosts with thousands of
-/// containers have some megabytes.
-const LIMIT: usize = 64 << 20;
 /// `fdinfo` of a directory has five short lines.
 const FDINFO_LIMIT: usize = 4096;
 
@@ -68,6 +66,11 @@ impl Mount {
     /// process's root): no path can be mapped into it.
     pub(in crate::observe) const ELSEWHERE: &[u8] = b"?";
 
+    fn at(line: &MountLine<'_>) -> Self {
+        let point = PathBuf::from(OsString::from_vec(unescape(line.point)));
+        Self { id: line.id, point, root: unescape(line.root) }
+    }
+
     /// A path of the hierarchy as seen below the mount point; `None` if it lies
     /// outside.
     pub(in crate::observe) fn inside(&self, path: &[u8]) -> Option<Vec<u8>> {
@@ -105,24 +108,24 @@ impl Mounts {
         let mut text = Vec::new();
         let read = again(|| File::open(&path))
             .map_err(|error| errno_of(&error))
-            .and_then(|file| read_all(file, &mut text, LIMIT));
+            .and_then(|file| read_all(file, &mut text, OWN_TABLE_LIMIT));
         read.map_err(|errno| ObserveError::Mounts { path, errno })?;
         Ok(Self::parse(&text))
     }
 
     pub(in crate::observe) fn parse(text: &[u8]) -> Self {
         let mut mounts = Self::default();
-        text.split(|byte| *byte == b'\n').filter_map(Line::parse).for_each(|line| mounts.add(&line));
+        mountinfo::mounts(text).for_each(|line| mounts.add(&line));
         mounts
     }
 
-    fn add(&mut self, line: &Line<'_>) {
+    fn add(&mut self, line: &MountLine<'_>) {
         match line.kind {
-            b"cgroup2" => self.cgroup2.push(line.mount()),
-            b"cgroup" if line.options().any(|option| CONTROLLERS.contains(&option)) => {
+            b"cgroup2" => self.cgroup2.push(Mount::at(line)),
+            b"cgroup" if line.super_options().any(|option| CONTROLLERS.contains(&option)) => {
                 self.any_v1 = true;
-                if line.options().any(|option| option == b"devices") {
-                    self.devices.push(line.mount());
+                if line.super_options().any(|option| option == b"devices") {
+                    self.devices.push(Mount::at(line));
                 }
             }
             _ => {}
@@ -204,54 +207,6 @@ fn mount_id(dir: &Dir, proc: &Path) -> Result<Option<u64>, Errno> {
     let line = text.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"mnt_id:"));
     let number = |line: &[u8]| std::str::from_utf8(line).map_or(None, |text| text.trim().parse().ok());
     line.map(|line| number(line).ok_or(Errno::EIO)).transpose()
-}
-
-/// One line of mountinfo (proc_pid_mountinfo(5)).
-struct Line<'a> {
-    id: u64,
-    root: &'a [u8],
-    point: &'a [u8],
-    kind: &'a [u8],
-    super_options: &'a [u8],
-}
-
-impl<'a> Line<'a> {
-    fn parse(line: &'a [u8]) -> Option<Self> {
-        let mut fields = line.split(|byte| *byte == b' ');
-        let id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
-        let (root, point) = (fields.nth(2)?, fields.next()?);
-        fields.find(|field| *field == b"-")?;
-        let (kind, super_options) = (fields.next()?, fields.nth(1).unwrap_or_default());
-        Some(Self { id, root, point, kind, super_options })
-    }
-
-    fn mount(&self) -> Mount {
-        let point = PathBuf::from(OsString::from_vec(unescape(self.point)));
-        Mount { id: self.id, point, root: unescape(self.root) }
-    }
-
-    fn options(&self) -> impl Iterator<Item = &'a [u8]> {
-        self.super_options.split(|byte| *byte == b',')
-    }
-}
-
-/// Decodes the `\040` escapes of the mount table.
-fn unescape(field: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let [first, tail @ ..] = rest {
-        rest = match (first, tail) {
-            (b'\\', [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', tail @ ..]) => {
-                out.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
-                tail
-            }
-            _ => {
-                out.push(*first);
-                tail
-            }
-        };
-    }
-    out
 }
 
 #[cfg(test)]

@@ -86,15 +86,9 @@ pub trait Scanner: std::fmt::Debug + Send {
 /// Why processes cannot be listed this way.
 #[derive(Debug, thiserror::Error)]
 pub enum ScanError {
-    /// The kernel does not describe its types.
-    #[error("the kernel has no BTF ({0})")]
-    NoBtf(String),
-    /// The kernel refuses the programs.
-    #[error("the kernel refuses to load the iterators ({0})")]
-    Load(String),
-    /// The object lacks a part: a fault of the build.
-    #[error("the program object has no {0}")]
-    Object(&'static str),
+    /// The iterators cannot be loaded.
+    #[error("{}", of_load(.0))]
+    Load(#[from] LoadError),
     /// The kernel does not run a program that it has loaded.
     #[error("the iterators cannot be read ({0})")]
     Read(String),
@@ -106,14 +100,11 @@ pub enum ScanError {
     Proc(String, Errno),
 }
 
-impl From<LoadError> for ScanError {
-    fn from(error: LoadError) -> Self {
-        match error {
-            LoadError::NoTypes(why) => Self::NoBtf(why),
-            LoadError::Missing(part) => Self::Object(part),
-            LoadError::Refused(_) | LoadError::Scope(_) | LoadError::NoEngine => {
-                Self::Load(error.to_string())
-            }
+fn of_load(error: &LoadError) -> String {
+    match error {
+        LoadError::NoTypes(_) | LoadError::Missing(_) => error.to_string(),
+        LoadError::Refused(_) | LoadError::Scope(_) | LoadError::NoEngine => {
+            format!("the kernel refuses to load the iterators ({error})")
         }
     }
 }

@@ -7,7 +7,6 @@ mod cgroup_mounts;
 mod kernel;
 mod own;
 mod slurm_files;
-mod slurm_lines;
 mod slurm_plugins;
 mod software;
 mod trials;

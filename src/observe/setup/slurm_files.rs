@@ -3,9 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{slurm_lines, slurm_plugins};
+use super::slurm_plugins;
 use crate::observation::{Answer, SlurmFile, SlurmSetup};
 use crate::observe::slurm_config::{below, directories, is_none, read};
+use crate::slurm_conf;
 
 /// Keys that are kept of each file, in lower case.
 const SLURM_CONF: &[&str] = &["clustername", "taskplugin", "grestypes", "plugindir"];
@@ -58,16 +59,13 @@ impl Reader<'_> {
     /// `broken` for a line that Slurm refuses.
     fn values(&mut self, place: &Path, bytes: &[u8]) -> Vec<(String, String)> {
         let mut found = Vec::new();
-        for (number, line) in slurm_lines::logical(&String::from_utf8_lossy(bytes)) {
-            if let Some(name) = slurm_lines::included(&line) {
+        for line in slurm_conf::parse(&String::from_utf8_lossy(bytes)) {
+            if let Some(name) = &line.include {
                 found.extend(self.include(place, name));
-                continue;
             }
-            let (pairs, is_all) = slurm_lines::pairs(&line);
-            found.extend(pairs.into_iter().filter(|(key, _)| self.keys.contains(&&**key)));
-            if !is_all {
-                found.push(("broken".to_owned(), number.to_string()));
-            }
+            let kept = line.pairs.into_iter().filter(|pair| self.keys.contains(&&*pair.key));
+            found.extend(kept.map(|pair| (pair.key, pair.value)));
+            found.extend(line.rest.map(|_| ("broken".to_owned(), line.last.to_string())));
         }
         found
     }

@@ -20,8 +20,8 @@ mod program;
 mod query;
 
 pub use attach::{
-    FunctionEntry, ManyProbes, Swap, attach_many, detach_device, has_many, load_device, load_many, pin,
-    pinned, put, refuses_cookies, remove, swap_device,
+    FunctionEntry, FunctionType, ManyProbes, Swap, attach_many, detach_device, has_many, load_device,
+    load_many, load_types, pin, pinned, put, refuses_cookies, remove, swap_device,
 };
 pub use btf::types_by_id;
 pub use call::MIN_ATTR_SIZE;

@@ -4,7 +4,7 @@ use super::pages::UNMATCHED;
 use crate::audit::access::verdict;
 use crate::audit::facts::Facts;
 use crate::audit::finding;
-use crate::model::{Vendor, Verdict};
+use crate::model::{DeviceType, Vendor, Verdict};
 use crate::observation::Unit;
 use crate::report::Finding;
 use crate::unit::names_of_nothing;
@@ -71,13 +71,10 @@ fn has_none(facts: &Facts<'_>, place: usize, vendor: &Vendor) -> bool {
 
 /// The names of registered drivers of character devices with this part.
 fn drivers(facts: &Facts<'_>, part: &str) -> Vec<String> {
-    let files = &facts.inspection.observation().gpu_facts.files;
-    let text = files.get("/proc/devices").map(ToString::to_string).unwrap_or_default();
-    let names = text
-        .lines()
-        .take_while(|line| !line.starts_with("Block"))
-        .filter_map(|line| line.split_whitespace().nth(1));
-    let mut names: Vec<String> = names.filter(|name| name.contains(part)).map(str::to_owned).collect();
+    let drivers = facts.inspection.observation().gpu_facts.drivers().unwrap_or_default();
+    let characters = drivers.into_iter().filter(|driver| driver.kind == DeviceType::Char);
+    let mut names: Vec<String> =
+        characters.map(|driver| driver.name).filter(|name| name.contains(part)).collect();
     names.sort_by_key(String::len);
     names.dedup();
     names

@@ -5,7 +5,7 @@ use crate::sys::bpf::call::Body;
 /// `BPF_OBJ_NAME_LEN`, with the end.
 pub(super) const NAME_SIZE: usize = 16;
 
-/// The member of `BPF_PROG_LOAD` up to `expected_attach_type`.
+/// The member of `BPF_PROG_LOAD` up to `line_info_rec_size`.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 pub(super) struct LoadBody {
@@ -21,7 +21,12 @@ pub(super) struct LoadBody {
     pub(super) name: [u8; NAME_SIZE],
     pub(super) ifindex: u32,
     pub(super) attach_type: u32,
+    pub(super) types: u32,
+    pub(super) function_size: u32,
+    pub(super) functions: u64,
+    pub(super) function_count: u32,
+    pub(super) line_size: u32,
 }
 
-// SAFETY: integers without padding, as in `linux/bpf.h`; 72 bytes.
+// SAFETY: integers without padding, as in `linux/bpf.h`; 96 bytes.
 unsafe impl Body for LoadBody {}

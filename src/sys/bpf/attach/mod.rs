@@ -62,6 +62,48 @@ pub struct FunctionEntry {
     pub cookie: u64,
 }
 
+/// Which type a function of a program has (`struct bpf_func_info`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct FunctionType {
+    /// Its first instruction, counted from the program's first.
+    pub instruction: u32,
+    /// The id of its type among the program's types.
+    pub kind: u32,
+}
+
+/// The member of `BPF_BTF_LOAD`.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+struct TypesBody {
+    types: u64,
+    log: u64,
+    size: u32,
+    log_size: u32,
+    log_level: u32,
+    tail: u32,
+}
+
+// SAFETY: integers without padding, as in `linux/bpf.h`; 32 bytes.
+unsafe impl Body for TypesBody {}
+
+/// Loads the types of a program (BTF), for as long as the descriptor or a program that was
+/// loaded with them is there. Since Linux 4.18.
+///
+/// # Errors
+///
+/// Refused without `CAP_BPF`, or for types that the kernel does not know.
+pub fn load_types(types: &[u8]) -> Result<OwnedFd, BpfError> {
+    let mut body = TypesBody {
+        types: types.as_ptr() as u64,
+        size: u32::try_from(types.len()).unwrap_or(u32::MAX),
+        ..TypesBody::default()
+    };
+    // SAFETY: the kernel reads as many bytes as stated (it refuses `u32::MAX` unread); no
+    // log is asked for.
+    unsafe { open(BpfCommand::TypesLoad, &mut body) }
+}
+
 /// The member of `BPF_LINK_CREATE` with `uprobe_multi`.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
@@ -84,6 +126,8 @@ unsafe impl Body for LinkBody {}
 /// cut). `instructions` are relocated, 8 bytes each. It is not sleepable: one
 /// that waits for a user's page would make the kernel's RCU wait for that user
 /// (synchronize_rcu_tasks_trace). Kernels may load what only newer ones attach.
+/// `described` are the program's types and those of its functions: with them the verifier
+/// looks at a global function once, in place of at each call.
 ///
 /// # Errors
 ///
@@ -93,19 +137,25 @@ pub fn load_many(
     probes: ManyProbes,
     license: &CStr,
     instructions: &[[u8; 8]],
+    described: Option<(BorrowedFd<'_>, &[FunctionType])>,
 ) -> Result<OwnedFd, BpfError> {
+    let (types, functions) = described.map_or((0, &[][..]), |(types, functions)| (raw(types), functions));
     let mut body = LoadBody {
         kind: PROBE_PROGRAM,
         instruction_count: u32::try_from(instructions.len()).unwrap_or(u32::MAX),
         instructions: instructions.as_ptr() as u64,
         license: license.as_ptr() as u64,
         attach_type: probes.attach_type(),
+        types,
+        function_size: size_of::<FunctionType>() as u32,
+        functions: functions.as_ptr() as u64,
+        function_count: u32::try_from(functions.len()).unwrap_or(u32::MAX),
         ..LoadBody::default()
     };
     for (into, byte) in body.name.iter_mut().take(NAME_SIZE - 1).zip(name.bytes()) {
         *into = byte;
     }
-    // SAFETY: the kernel reads as many instructions as stated (it refuses
+    // SAFETY: the kernel reads as many instructions and functions as stated (it refuses
     // `u32::MAX` unread) and the licence to its end; no log is asked for.
     unsafe { open(BpfCommand::ProgramLoad, &mut body) }
 }
@@ -147,7 +197,7 @@ pub fn attach_many(
 /// that does says that a directory is no file, all others do not come so far.
 pub fn has_many(probes: ManyProbes) -> bool {
     let nowhere = [FunctionEntry { offset: 1, cookie: 0 }];
-    let attached = load_many("gpumap_asks", probes, c"GPL", &[RETURN_0, EXIT])
+    let attached = load_many("gpumap_asks", probes, c"GPL", &[RETURN_0, EXIT], None)
         .and_then(|program| attach_many(program.as_fd(), probes, c"/", &nowhere, None));
     matches!(attached, Err(BpfError { errno: libc::EBADF, .. }))
 }
@@ -156,7 +206,7 @@ pub fn has_many(probes: ManyProbes) -> bool {
 /// (`bpf_get_attach_cookie`), as those before Linux 5.15 do. False where another thing
 /// stands in the way, such as a missing right.
 pub fn refuses_cookies() -> bool {
-    let loaded = load_many("gpumap_asks", ManyProbes::Entries, c"GPL", &[GET_COOKIE, RETURN_0, EXIT]);
+    let loaded = load_many("gpumap_asks", ManyProbes::Entries, c"GPL", &[GET_COOKIE, RETURN_0, EXIT], None);
     matches!(loaded, Err(BpfError { errno: libc::EINVAL, .. }))
 }
 
@@ -228,7 +278,8 @@ mod tests {
     fn layout() {
         assert_eq!(std::mem::offset_of!(LoadBody, name), 48);
         assert_eq!(std::mem::offset_of!(LoadBody, attach_type), 68);
-        assert_eq!(size_of::<LoadBody>(), 72);
+        assert_eq!(std::mem::offset_of!(LoadBody, functions), 80);
+        assert_eq!(size_of::<LoadBody>(), 96);
         assert_eq!(std::mem::offset_of!(LinkBody, path), 16);
         assert_eq!(std::mem::offset_of!(LinkBody, pid), 56);
         assert_eq!(size_of::<LinkBody>(), 64);

@@ -4,8 +4,6 @@
 //! Names are matched without expanding the list, and expansion is bounded, because
 //! ten bytes can stand for four thousand million hosts.
 
-use super::lines::short;
-
 /// How long a list may be when it is written out.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
@@ -38,6 +36,11 @@ struct Range {
     width: usize,
 }
 
+/// An entry, short enough for a message.
+pub fn short(entry: &str) -> String {
+    entry.chars().take(64).collect()
+}
+
 /// The nodes of a host list, `tux[0-3,07-09],login`, in its order.
 ///
 /// # Errors
@@ -52,7 +55,7 @@ pub fn host_names(list: &str) -> Result<Vec<String>, String> {
 /// # Errors
 ///
 /// A list that is not understood or has too many names.
-pub(super) fn expand(list: &str) -> Result<Vec<String>, String> {
+pub fn expand(list: &str) -> Result<Vec<String>, String> {
     expand_within(list, DEVICES)
 }
 
@@ -83,7 +86,7 @@ fn expand_within(list: &str, limits: Limits) -> Result<Vec<String>, String> {
 /// # Errors
 ///
 /// A list that is not understood.
-pub(super) fn contains(list: &str, name: &str) -> Result<bool, String> {
+pub fn contains(list: &str, name: &str) -> Result<bool, String> {
     let parts: Result<Vec<_>, _> = split(list)?.into_iter().map(parts).collect();
     Ok(parts?.iter().any(|parts| matches(parts, name)))
 }
