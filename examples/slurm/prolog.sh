@@ -20,6 +20,9 @@ case $findings in
 '' | 'No finding'*) ;;
 *) printf '%s\n' "$findings" | logger -t gpumap-prolog -p daemon.warning ;;
 esac
+# Where one question is enough, `gpumap free --from-env --timeout 2s` answers it with its exit
+# status: 0 free, 1 held, 3 not known.
+#
 # To refuse the job instead (a Prolog that fails drains the node and requeues
 # the job), add "--fail-on critical" above and, as the line after it,
 #   refused=$?

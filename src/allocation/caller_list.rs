@@ -49,8 +49,16 @@ fn one(entry: &str, numbering: &Numbering, gpus: &[Gpu]) -> Result<GpuSet, Strin
     let named = match gpus.iter().find(|gpu| gpu.key == entry) {
         Some(gpu) => vec![gpu],
         None if is_uuid(entry) => by_uuid(entry, gpus),
-        None => gpus.iter().filter(|gpu| is_address(gpu, entry) || is_node(gpu, entry)).collect(),
+        None => {
+            let is = |gpu: &&Gpu| is_address(gpu, entry) || is_node(gpu, entry) || is_number(gpu, entry);
+            gpus.iter().filter(is).collect()
+        }
     };
+    let in_range: Vec<&Gpu> = gpus.iter().filter(|gpu| named.is_empty() && is_in_range(gpu, entry)).collect();
+    if !in_range.is_empty() {
+        let keys = in_range.into_iter().map(|gpu| gpu.key.clone()).collect();
+        return Ok(GpuSet { gpus: Some(keys), ..GpuSet::default() });
+    }
     match named[..] {
         [gpu] => Ok(GpuSet { gpus: Some(vec![gpu.key.clone()]), ..GpuSet::default() }),
         [] => Err(format!("`{}` names no GPU of this node; give {FORMS}", short(entry))),
@@ -66,6 +74,25 @@ fn is_address(gpu: &Gpu, entry: &str) -> bool {
     let Some(pci) = gpu.pci.as_deref() else { return false };
     let brief = pci.strip_prefix("0000:").unwrap_or(pci);
     pci.eq_ignore_ascii_case(entry) || brief.eq_ignore_ascii_case(entry)
+}
+
+/// Whether an entry is the number of the GPU's device, `195:0` or `c 195:0`.
+fn is_number(gpu: &Gpu, entry: &str) -> bool {
+    let entry = entry.strip_prefix("c ").unwrap_or(entry);
+    let Some((major, minor)) = entry.split_once(':') else { return false };
+    gpu.major.is_some() && (gpu.major, gpu.minor) == (major.parse().ok(), minor.parse().ok())
+}
+
+/// Whether the name of the GPU's node is in a range of them, `nvidia0-3`.
+fn is_in_range(gpu: &Gpu, entry: &str) -> bool {
+    let entry = entry.strip_prefix("/dev/").unwrap_or(entry);
+    let Some((first, last)) = entry.rsplit_once('-') else { return false };
+    let name = first.trim_end_matches(|it: char| it.is_ascii_digit());
+    let number = |text: &str| text.parse::<u32>().ok();
+    let (Some(first), Some(last)) = (number(&first[name.len()..]), number(last)) else { return false };
+    let own = |path: &str| path.strip_prefix("/dev/").and_then(|path| number(path.strip_prefix(name)?));
+    let mut gates = gpu.nodes.iter().filter(|node| node.gate && !name.is_empty());
+    gates.any(|node| own(&node.path).is_some_and(|own| (first..=last).contains(&own)))
 }
 
 /// Whether an entry, a path or a name, is the node whose opening gives access to the

@@ -8,8 +8,9 @@ use crate::gpu::{self, SharedNode};
 use crate::model::{Device, Request, Verdict};
 use crate::model::{Owner, OwnerKind};
 use crate::observation::{self, Observation, Text};
+use crate::owner::JobName;
 use crate::policy::{Followed, TimeLimit};
-use crate::report::{Decision, Gpu, OwnerSets, Payload};
+use crate::report::{Decision, Gpu, GpuSet, OwnerSets, Payload};
 
 use super::allocated::CallerAllocation;
 use super::error::AnalyseError;
@@ -51,6 +52,36 @@ impl<'a> Inspection<'a> {
     /// In a Prolog the job has no cgroup yet, in an Epilog none any more.
     pub fn job_of_hook(&self) -> Option<&OwnerSets> {
         self.told.as_ref()
+    }
+
+    /// The GPUs that somebody asks about: those that the caller names or the hook that gpumap
+    /// runs in, else those that this job was allocated, else all of the node.
+    ///
+    /// # Errors
+    ///
+    /// A list of GPUs that names none of this node.
+    pub fn asked(&self, job: Option<&JobName>, granted: &CallerAllocation) -> Result<GpuSet, AnalyseError> {
+        let observation = self.join.observation;
+        let numbering = Numbering::new(&observation.slurm, &observation.host.name, &self.join.gpus);
+        let source = allocated::source(observation, granted, &numbering, &self.join)?;
+        if let Some(given) = source.given {
+            return Ok(given);
+        }
+        let Some(job) = job else { return Ok(self.all_gpus()) };
+        if let Some(told) = self.told.as_ref().filter(|told| job.is(&told.owner)) {
+            return Ok(told.allocated.clone());
+        }
+        let mut owners = self.payload.owners.iter().flatten();
+        let found = owners.find(|row| row.depth == 0 && job.is(&row.owner));
+        let why = "what the job was allocated is not known: name GPUs, or use --allocated or --from-env";
+        Ok(found.map(|row| row.allocated.clone()).unwrap_or_else(|| unknown(why)))
+    }
+
+    fn all_gpus(&self) -> GpuSet {
+        if self.payload.gpus_unread {
+            return unknown("not all that tells of GPUs could be read");
+        }
+        GpuSet { gpus: Some(self.gpus().iter().map(|gpu| gpu.key.clone()).collect()), ..GpuSet::default() }
     }
 
     /// The time limit of decoding.
@@ -121,6 +152,11 @@ impl<'a> Inspection<'a> {
     pub fn depends_on_place(&self, id: u32) -> bool {
         self.join.depends_on_place(id)
     }
+}
+
+/// A set of which nothing is known.
+fn unknown(why: &str) -> GpuSet {
+    GpuSet { why: vec![why.to_owned()], ..GpuSet::default() }
 }
 
 fn told(join: &JoinedNode<'_>, granted: &CallerAllocation) -> Result<Option<OwnerSets>, AnalyseError> {

@@ -74,9 +74,14 @@ pub fn leftovers(
 /// those in which the scheduler has its own.
 pub fn cgroups_of_job<'o>(observation: &'o Observation, job: &JobName) -> impl Iterator<Item = &'o Cgroup> {
     let owners = Directory::new(observation);
-    let is_jobs = move |owner: &Owner| job.is(owner) && !is_hearsay(owner) && owner.part.is_none();
+    let is_jobs = move |owner: &Owner| is_in_cgroup_of(owner, job) && owner.part.is_none();
     let with_processes = observation.cgroups.iter().filter(|cgroup| !cgroup.pids.is_empty());
     with_processes.filter(move |cgroup| owners.of(&cgroup.path).is_some_and(&is_jobs))
+}
+
+/// Whether the owner of a cgroup is this job, by a name that root's daemons gave.
+pub fn is_in_cgroup_of(owner: &Owner, job: &JobName) -> bool {
+    job.is(owner) && !is_hearsay(owner)
 }
 
 /// Notes on what the answer does not cover, and on what was passed over because it

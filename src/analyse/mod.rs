@@ -61,7 +61,7 @@ pub use explain::explain;
 pub use holdings::{Holdings, denied_of};
 pub use incomplete::{has_unknown, unknown_parts};
 pub use inspection::Inspection;
-pub use leftovers::{cgroups_of_job, leftovers};
+pub use leftovers::{cgroups_of_job, is_in_cgroup_of, leftovers};
 pub use limits::limits;
 pub use matrix::{add_rates, allocation_cell, matrix, matrix_cell};
 pub use moves::{MovedReach, left_owner};

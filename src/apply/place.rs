@@ -105,7 +105,9 @@ pub(super) enum SwapError {
     Bpf(#[from] BpfError),
     /// The kernel cannot be made to compare.
     #[error(
-        "it is the cgroup's only program without BPF_F_ALLOW_MULTI, and this kernel cannot compare it while it is replaced: another program that came meanwhile would be lost (Linux 6.17 compares, and 6.12 of Debian 13)"
+        "it is the cgroup's only program without BPF_F_ALLOW_MULTI, and this kernel cannot compare it while \
+         it is replaced: another program that came meanwhile would be lost (Linux 6.17 compares, and 6.12 of \
+         Debian 13)"
     )]
     NothingToCompare,
     /// The link is another's now.

@@ -92,7 +92,8 @@ pub(super) fn of(options: &Options, journal: &RepairJournal) -> (JournalState, S
         (JournalState::InForce, format!("program {} is in the place of {}", journal.program, planned.program))
     } else {
         let why = format!(
-            "the programs of {at} were {left:?} after the repair and are {:?}: others changed them, as systemd does at a reload",
+            "the programs of {at} were {left:?} after the repair and are {:?}: others changed them, as \
+             systemd does at a reload",
             now.ids
         );
         (JournalState::Overtaken, why)

@@ -228,7 +228,8 @@ fn made(at: &OwnedFd, name: &CStr, path: &str, refused: u32) -> Result<OwnedFd, 
 }
 
 /// What to do where another user made gpumap's directory first.
-const REMOVE: &str = "remove it as root (rmdir of a directory), and mount that file system with mode=700: anybody may \
+const REMOVE: &str = "remove it as root (rmdir of a directory), and mount that file system with mode=700: \
+                      anybody may \
                       make it in one of mode 1777";
 
 /// Makes sure that a file belongs to gpumap's user and that others lack permissions.

@@ -163,7 +163,8 @@ fn take_away(options: &Options, store: &Store, journal: &RepairJournal) -> Resul
     match detach(options, &level, journal)? {
         Ok(count) => Ok(Undone::TakenAway(count)),
         Err(why) => Err(ApplyError::refused(format!(
-            "the programs of {} are not those that the repair left, so that the old one is not put back; and gpumap's program stays, because {why}. What the owner writes at a new start of {} ends it",
+            "the programs of {} are not those that the repair left, so that the old one is not put back; and \
+             gpumap's program stays, because {why}. What the owner writes at a new start of {} ends it",
             journal.replacement.attached_at,
             cgroup_of(journal).lossy()
         ))),

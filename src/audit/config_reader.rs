@@ -3,8 +3,9 @@
 
 use std::str::FromStr;
 
-use super::catalogue::{close, kind};
 use super::config::{Config, Ignore};
+use super::findings::{kind, kinds};
+use super::kind::Kind;
 
 /// A mistake in a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -64,6 +65,24 @@ fn line_at(text: &str, offset: usize) -> usize {
 
 fn one_line(message: &str) -> String {
     message.lines().collect::<Vec<_>>().join(", ")
+}
+
+/// Ids that somebody may have meant who wrote `id`.
+fn close(id: &str) -> Vec<&'static str> {
+    let mut near: Vec<_> = kinds().map(|kind| (distance(id, kind), kind.id)).collect();
+    near.sort_unstable();
+    near.into_iter().filter(|(far, _)| *far <= 3).take(3).map(|(_, id)| id).collect()
+}
+
+/// How far a text is from an id: 0 if it is part of it, else the number of typing
+/// errors.
+fn distance(written: &str, kind: &Kind) -> usize {
+    let text: String = written.to_lowercase().chars().take(64).collect();
+    let is_word = |word: &str| text.split('-').any(|it| it == word && it.len() > 3);
+    if text.len() > 2 && kind.id.contains(&text) || kind.id.split('-').any(is_word) {
+        return 0;
+    }
+    strsim::levenshtein(&text, kind.id)
 }
 
 #[cfg(test)]

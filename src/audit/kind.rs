@@ -1,4 +1,4 @@
-//! Defines a kind of finding: its id, severity and manual page.
+//! Kinds of findings: id, severity and manual page of each.
 
 use super::facts::Facts;
 use crate::model::Severity;
@@ -34,5 +34,5 @@ impl Kind {
 /// The kinds of findings that one file looks for, and the function that does.
 pub(super) struct Family {
     pub(super) kinds: &'static [Kind],
-    pub(super) find: fn(&mut Facts<'_>) -> Vec<Finding>,
+    pub(super) find: fn(&Facts<'_>) -> Vec<Finding>,
 }

@@ -7,30 +7,27 @@
 //! whatever would excuse it is checked before it is reported. Nothing here
 //! makes a system call.
 
-mod access;
-mod catalogue;
 mod config;
 mod config_reader;
 mod facts;
 mod finding;
 mod findings;
+mod free;
 mod kind;
 mod outcome;
-mod permissions;
-mod scope;
 mod tenants;
 mod wording;
 
-use crate::analyse::{self, AnalyseError, CallerAllocation, TimeLimit, ToVerify};
+use crate::analyse::{self, AnalyseError, CallerAllocation, Inspection, TimeLimit, ToVerify};
 use crate::observation::{Observation, Verification};
 use crate::report::{Audit, AuditOptions, Checked, Finding, Payload};
 
-pub use catalogue::{kind, kinds};
 pub use config::{ActivityLimits, Config, Daemon, Ignore, Sharing};
 pub use config_reader::{ConfigError, no_such_id};
+pub use findings::{kind, kinds};
+pub use free::free;
 pub use kind::Kind;
-pub use outcome::{compare, judge};
-pub use scope::AuditScope;
+pub use outcome::{AuditScope, compare, judge};
 
 use facts::Facts;
 
@@ -77,11 +74,12 @@ pub fn audit_asking(
     limit: &TimeLimit,
     ask: impl FnOnce(ToVerify) -> Vec<Verification>,
 ) -> Result<Payload, AnalyseError> {
-    let mut facts = Facts::new(observation, granted, config, limit)?;
-    let mut found = find(&mut facts);
-    let verified = ask(analyse::questions(&facts.inspection));
-    found.extend(findings::mismatches(&mut facts, &verified));
-    Ok(answer(&mut facts, found, granted, scope))
+    let inspection = Inspection::new(observation, granted, limit)?;
+    let facts = Facts::new(&inspection, config);
+    let mut found = find(&facts);
+    let verified = ask(analyse::questions(&inspection));
+    found.extend(findings::mismatches(&facts, &verified));
+    Ok(answer(&facts, found, granted, scope))
 }
 
 /// The answer of [`audit`], and that of [`crate::analyse::node()`] for the same facts,
@@ -96,18 +94,18 @@ pub fn audit_and_node(
     config: &Config,
     limit: &TimeLimit,
 ) -> Result<(Payload, Payload), AnalyseError> {
-    let mut facts = Facts::new(observation, granted, config, limit)?;
-    let found = find(&mut facts);
-    let audit = answer(&mut facts, found, granted, &AuditScope::default());
-    Ok((audit, facts.inspection.into_payload()))
+    let inspection = Inspection::new(observation, granted, limit)?;
+    let facts = Facts::new(&inspection, config);
+    let audit = answer(&facts, find(&facts), granted, &AuditScope::default());
+    Ok((audit, inspection.into_payload()))
 }
 
-fn find(facts: &mut Facts<'_>) -> Vec<Finding> {
+fn find(facts: &Facts<'_>) -> Vec<Finding> {
     findings::FAMILIES.iter().flat_map(|family| (family.find)(facts)).collect()
 }
 
 fn answer(
-    facts: &mut Facts<'_>,
+    facts: &Facts<'_>,
     mut found: Vec<Finding>,
     granted: &CallerAllocation,
     scope: &AuditScope,
@@ -117,26 +115,26 @@ fn answer(
     found.retain(|one| !findings::is_only_about(one, &without_driver));
     found.retain(|one| scope.contains(one, facts.inspection.payload()));
     found.iter_mut().for_each(|one| finding::settle(one, config));
-    outcome::mark_ignored(&mut found, config, &facts.inspection.observation().taken_at);
+    outcome::mark_ignored(&mut found, config, &facts.observation().taken_at);
     found.sort_by(finding::order);
     let audit = summary(facts, granted, scope);
-    let gpus = facts.inspection.gpus().to_vec();
+    let gpus = facts.gpus().to_vec();
     Payload { findings: Some(found), gpus: Some(gpus), audit: Some(audit), ..Payload::default() }
 }
 
 fn summary(facts: &Facts<'_>, granted: &CallerAllocation, scope: &AuditScope) -> Audit {
     let payload = facts.inspection.payload();
-    let mut remarks = facts.config.expired(&facts.inspection.observation().taken_at);
+    let mut remarks = facts.config.expired(&facts.observation().taken_at);
     if !scope.is_here(payload) {
         remarks.push("the job has no cgroup here".to_owned());
     }
     remarks.extend(analyse::unknown_parts(payload).into_iter().map(|what| format!("it is not known {what}")));
     Audit {
         checked: Checked {
-            cgroups: facts.cgroups().len(),
+            cgroups: facts.places.len(),
             tenants: facts.tenants.len(),
             processes: facts.processes().count(),
-            gpus: facts.inspection.gpus().len(),
+            gpus: facts.gpus().len(),
         },
         unknown: analyse::has_unknown(payload),
         remarks,

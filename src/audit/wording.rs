@@ -1,7 +1,7 @@
 //! Words owners, GPUs and lists for the texts of findings.
 
-use crate::model::Owner;
-use crate::report::Gpu;
+use crate::model::{Owner, Verdict};
+use crate::report::{Decision, Gpu, Process};
 
 /// The most items of a list that a sentence or a finding has.
 pub(super) const SHOWN: usize = 8;
@@ -28,6 +28,44 @@ pub(super) fn gpu(gpu: &Gpu) -> String {
     let gate = gpu.nodes.iter().find(|node| node.gate);
     let name = gate.map(|node| node.path.strip_prefix("/dev/").unwrap_or(&node.path));
     name.unwrap_or(&gpu.key).to_owned()
+}
+
+/// Some GPUs: `2 GPUs`.
+pub(super) fn count(gpus: usize) -> String {
+    if gpus == 1 { "1 GPU".to_owned() } else { format!("{gpus} GPUs") }
+}
+
+/// GPUs in words.
+pub(super) fn gpus<'g>(gpus: impl IntoIterator<Item = &'g Gpu>) -> String {
+    let names: Vec<String> = gpus.into_iter().map(gpu).collect();
+    if names.is_empty() { "no GPU".to_owned() } else { list(&names) }
+}
+
+/// `train (pid 126)`.
+pub(super) fn process(process: &Process) -> String {
+    format!("{} (pid {})", process.comm, process.pid)
+}
+
+/// The first of some processes, and how many more there are.
+pub(super) fn processes(processes: &[&Process]) -> String {
+    match processes {
+        [] => "no process".to_owned(),
+        [one] => process(one),
+        [first, more @ ..] => format!("{} and {} more", process(first), more.len()),
+    }
+}
+
+/// `program 17 at /a denies it at instruction 12`.
+pub(super) fn decision(decision: &Decision) -> String {
+    let verb = match decision.returns {
+        Verdict::Allow => "allows",
+        Verdict::Deny => "denies",
+        Verdict::Unknown => "cannot be followed for",
+    };
+    let name = if decision.name.is_empty() { String::new() } else { format!(" ({})", decision.name) };
+    let place = if decision.attached_at.is_empty() { "an unknown place" } else { &decision.attached_at };
+    let at = decision.decided_at.map(|pc| format!(" at instruction {pc}")).unwrap_or_default();
+    format!("program {}{name}, attached to {place}, {verb} the first device{at}", decision.id)
 }
 
 /// The first items of a list, and how many more there are.

@@ -16,6 +16,7 @@ pub mod duration;
 mod exit;
 mod export;
 mod fleet;
+mod free;
 mod global;
 mod job;
 mod leftovers;
@@ -44,6 +45,7 @@ pub use doctor::DoctorArgs;
 pub use exit::Exit;
 pub use export::ExportArgs;
 pub use fleet::FleetArgs;
+pub use free::FreeArgs;
 pub use global::{Color, Global};
 pub use job::JobArgs;
 pub use leftovers::{KillSignal, LeftoversArgs};
@@ -107,6 +109,7 @@ pub enum Command {
     Diff(DiffArgs),
     Audit(AuditArgs),
     Leftovers(LeftoversArgs),
+    Free(FreeArgs),
     Watch(WatchArgs),
     Activity(ActivityArgs),
     Vgpu(VgpuArgs),
@@ -137,6 +140,7 @@ impl Command {
             Self::Diff(_) => "diff",
             Self::Audit(_) => "audit",
             Self::Leftovers(_) => "leftovers",
+            Self::Free(_) => "free",
             Self::Watch(_) => "watch",
             Self::Activity(_) => "activity",
             Self::Vgpu(_) => "vgpu",

@@ -16,6 +16,7 @@ mod doctor;
 mod explain;
 mod export;
 mod fleet;
+mod free;
 mod job;
 mod leftovers;
 mod man;
@@ -131,6 +132,7 @@ fn dispatch(invocation: &mut Invocation<'_>, command: &Command) -> Result<Exit, 
         Command::Diff(args) => diff::run(invocation, args),
         Command::Audit(args) => audit::run(invocation, args),
         Command::Leftovers(args) => leftovers::run(invocation, args),
+        Command::Free(args) => free::run(invocation, args),
         Command::Watch(args) => watch::run(invocation, args),
         Command::Activity(args) => activity::run(invocation, args),
         Command::Vgpu(args) => vgpu::run(invocation, args),

@@ -7,7 +7,7 @@ use super::answer::{Alike, Audited, FindingRow};
 use super::compact::digest;
 use super::document::{Answer, Finding};
 use super::kept::Kept;
-use super::refusal::Refusal;
+use super::limits::Refusal;
 use super::tables::Tables;
 use crate::model::OwnerKind;
 use crate::report::Payload;

@@ -1,16 +1,14 @@
-//! Makes the compact form of a node: `node --json --compact`, and what `fleet` keeps
-//! of an observation.
+//! Makes the compact form of a node: `node --json --compact`, and what `fleet` keeps of an
+//! observation.
 
 use std::collections::BTreeMap;
 
-use sha2::{Digest as _, Sha256};
-
 use super::mask::Mask;
-use super::owner;
-use super::shapes;
+use super::{owner, shapes};
 use crate::model::ProblemCode;
 use crate::observation::{Observation, Problem};
 use crate::report::{CompactGpu, CompactNode, CompactOwners, Gpu, GpuSet, OwnerSets, Payload};
+use sha2::{Digest as _, Sha256};
 
 /// Problems of each code that a compact document has in full.
 const SHOWN: usize = 3;

@@ -7,14 +7,15 @@ use serde_json::error::Category;
 
 use super::answer::{Audited, Claim, Gaps, Newest, State, digest};
 use super::compact::compact;
-use super::detail::Room;
+use super::compact_form::Compact;
 use super::document::{self, Answer};
+use super::kept::{Kept, Room};
+use super::limits::{self, Refusal};
 use super::line::is_of_name;
 use super::pieces::{InputPosition, LONGEST_DOCUMENT, Other, Sink};
-use super::refusal::Refusal;
 use super::tables::Tables;
 use super::words::{Word, cut};
-use super::{audited, node_name, state, weight};
+use super::{audited, full, node_name, owners, state};
 use crate::analyse::{self, CallerAllocation, TimeLimit};
 use crate::audit::{self, Config};
 use crate::model::ProblemCode;
@@ -167,7 +168,7 @@ impl Gatherer {
         match schema.as_str() {
             report::SCHEMA => self.answer(&document::read(bytes)?, bytes, name),
             observation::SCHEMA => {
-                weight::check_text(bytes)?;
+                limits::check_text(bytes)?;
                 self.observation(serde_json::from_slice(bytes)?, bytes, name)
             }
             other if other.starts_with("gpumap") => {
@@ -190,25 +191,17 @@ impl Gatherer {
         if is_audit {
             audited::check(answer)?;
         }
-        let (tables, room) = (&mut self.tables, &mut self.room);
-        let state = match (&answer.compact, answer.observation) {
-            (Some(node), _) if is_node => {
-                let state = state::of_compact(tables, answer, node)?;
-                Some(State { kept: Room::owners_of_answer(room, tables, answer, bytes), ..state })
-            }
-            (None, _) if is_node => {
-                let state = state::of_answer(tables, answer);
-                Some(State { kept: Room::owners_of_answer(room, tables, answer, bytes), ..state })
-            }
-            (_, Some(observation)) => {
-                weight::check_text(observation.get().as_bytes())?;
+        let state = match answer.observation {
+            _ if is_node => Some(self.state_of_answer(answer, bytes)?),
+            Some(observation) => {
+                limits::check_text(observation.get().as_bytes())?;
                 let observation = bounded(serde_json::from_str(observation.get())?)?;
                 if observation.host.name != *answer.host.name {
                     return Err(Refusal::why("its observation is of another node"));
                 }
                 Some(self.state_of(&observation)?)
             }
-            _ => None,
+            None => None,
         };
         if is_audit {
             let (tables, room) = (&mut self.tables, &mut self.room);
@@ -250,12 +243,37 @@ impl Gatherer {
         Ok(head.name.to_owned())
     }
 
+    /// Turns an answer of `node` into its compact form, unless it is one.
+    fn state_of_answer(&mut self, answer: &Answer<'_>, bytes: &[u8]) -> Result<State, Refusal> {
+        let every = match (&answer.compact, &self.room) {
+            (None, Some(_)) => Some(owners::every_owner(bytes)),
+            _ => None,
+        };
+        let is_unreadable = matches!(every, Some(Err(_)));
+        let full = match (&answer.compact, every) {
+            (Some(_), _) => None,
+            (None, Some(Ok(every))) => Some(full::compact(answer, &every)?),
+            (None, _) => {
+                let jobs = answer.owners.as_ref().map(|owners| owners.0.as_slice());
+                Some(full::compact(answer, jobs.unwrap_or_default())?)
+            }
+        };
+        let Some(node) = answer.compact.as_ref().or(full.as_ref()) else { return Err(unusable(answer)) };
+        let state = state::of_answer(&mut self.tables, answer, node)?;
+        let kept = match is_unreadable {
+            true => Kept::Unreadable,
+            false => Room::owners_of(&mut self.room, &mut self.tables, node),
+        };
+        Ok(State { kept, ..state })
+    }
+
     fn state_of(&mut self, observation: &Observation) -> Result<State, Refusal> {
         let payload = analyse::node(observation, &CallerAllocation::default(), &self.limit);
         let payload = payload.map_err(|error| Refusal::why(error.to_string()))?;
         let node = compact(observation, &payload);
-        let state = state::of_observation(&mut self.tables, observation, &(&node).into())?;
-        let kept = Room::owners_of_node(&mut self.room, &mut self.tables, &node);
+        let node = Compact::from(&node);
+        let state = state::of_observation(&mut self.tables, observation, &node)?;
+        let kept = Room::owners_of(&mut self.room, &mut self.tables, &node);
         Ok(State { kept, ..state })
     }
 
@@ -346,7 +364,7 @@ fn bounded(observation: Observation) -> Result<Observation, Refusal> {
     if observation.schema != observation::SCHEMA {
         return Err(Refusal::why("its observation has another schema"));
     }
-    weight::check(&observation).map(|()| observation)
+    limits::check(&observation).map(|()| observation)
 }
 
 /// Why an answer says nothing about a whole node.

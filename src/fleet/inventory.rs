@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::document::{self, Compact, Gpu};
+use super::compact_form::{Compact, Gpu};
 use super::grant::{Grant, GrantRow};
 use super::mask::Mask;
 use super::tables::Tables;
@@ -39,20 +39,13 @@ pub(super) struct Inventory {
 }
 
 impl Inventory {
-    /// That of a full document.
-    pub(super) fn of_answer(tables: &mut Tables, gpus: &[Gpu<'_>]) -> Self {
+    /// That of a node.
+    pub(super) fn of(tables: &mut Tables, node: &Compact<'_>) -> Self {
         let mut all = Self::default();
-        gpus.iter().for_each(|gpu| all.gpu(tables, gpu));
-        all
-    }
-
-    /// That of a compact document.
-    pub(super) fn of_compact(tables: &mut Tables, node: &Compact<'_>) -> Self {
-        let mut all = Self::of_answer(tables, &node.gpus.0);
+        node.gpus.0.iter().for_each(|gpu| all.gpu(tables, gpu));
         let unknown = tables.words.number("MIG instance of unknown GPU");
-        for key in &node.instances.0 {
-            let gpu = key.rsplitn(3, '/').nth(2).unwrap_or(key);
-            let on = all.by_key.get(&Key::of(gpu)).copied();
+        for instance in &node.instances.0 {
+            let on = all.by_key.get(&instance.gpu).copied();
             let model = on.and_then(|on| all.instances.get(on)).copied().unwrap_or(unknown);
             let numbers = on.and_then(|on| all.devices.get(on)).map(|gpu| gpu.numbers).unwrap_or_default();
             all.devices.push(Device { model, numbers, on, is_instance: true });
@@ -78,37 +71,7 @@ impl Inventory {
         Grant::of(whole.map(|device| device.model)).text(words)
     }
 
-    /// What a set of a full document is, and its numbers.
-    pub(super) fn of_set(&self, tables: &mut Tables, set: &document::Set<Key>) -> GrantRow {
-        let known = set.gpus.as_ref().filter(|_| set.unknown.0.is_empty());
-        known
-            .and_then(|gpus| self.known_set(tables, &gpus.0, &set.instances.0))
-            .unwrap_or_else(|| unknown(tables))
-    }
-
-    /// `None` for devices that the node does not have. Each counts once.
-    fn known_set(
-        &self,
-        tables: &mut Tables,
-        gpus: &[Key],
-        instances: &[document::Device],
-    ) -> Option<GrantRow> {
-        let instances: BTreeSet<&document::Device> = instances.iter().collect();
-        // The GPU below an instance is in the set too; it is not granted as a whole.
-        let below: BTreeSet<Key> = instances.iter().map(|instance| instance.gpu).collect();
-        let whole: BTreeSet<Key> = gpus.iter().filter(|key| !below.contains(key)).copied().collect();
-        let mut found = Vec::new();
-        for key in &whole {
-            found.push(*self.devices.get(*self.by_key.get(key)?)?);
-        }
-        for instance in instances {
-            let at = *self.by_key.get(&instance.gpu)?;
-            found.push(Device { model: *self.instances.get(at)?, ..*self.devices.get(at)? });
-        }
-        Some(granted(tables, &found))
-    }
-
-    /// What a set of a compact document is. `None` if it names devices that the node
+    /// What a set is, and its numbers. `None` if it names devices that the node
     /// does not have.
     pub(super) fn of_mask(&self, tables: &mut Tables, mask: Option<&Mask>) -> Option<GrantRow> {
         let Some(mask) = mask else { return Some(unknown(tables)) };
@@ -119,7 +82,7 @@ impl Inventory {
             return Some(unknown(tables));
         }
         let named = || mask.certain.iter().filter_map(|at| Some((*at, *self.devices.get(*at)?)));
-        // As above.
+        // The GPU below an instance is in the set too; it is not granted as a whole.
         let below: BTreeSet<usize> = named().filter_map(|(_, device)| device.on).collect();
         let found: Vec<Device> =
             named().filter(|(at, _)| !below.contains(at)).map(|(_, device)| device).collect();

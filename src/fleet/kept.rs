@@ -1,14 +1,19 @@
 //! What is kept of a node for the page of a fleet, beyond what a report needs: its owners
 //! with the four sets, in a few bytes each, and its findings one by one. Sets are the
-//! texts of masks, of which a node has few different ones.
+//! texts of masks, of which a node has few different ones. All of it has a bound: a node
+//! beyond it has a section that says so.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::compact_form::{Columns, Compact, Gpu, MaskColumn};
+use super::document::{Answer, Finding};
 use super::mask::Mask;
+use super::tables::Tables;
+use super::text::{Key, Str};
 use super::words::{Word, Words};
 use crate::analyse;
 use crate::model::{Membership, Severity};
-use crate::report::{FleetOwner, FleetOwners, FleetSet, GpuNumbers, MatrixCell};
+use crate::report::{self, FleetOwner, FleetOwners, FleetSet, GpuNumbers, MatrixCell};
 
 /// A finding of a node.
 #[derive(Clone, Copy, Debug)]
@@ -84,6 +89,20 @@ pub(super) struct Row {
 }
 
 impl KeptOwners {
+    /// Those of a node.
+    pub(super) fn of(tables: &mut Tables, node: &Compact<'_>) -> Self {
+        let (numbers, mut devices) = named(&node.gpus.0);
+        let places: BTreeMap<Key, usize> =
+            node.gpus.0.iter().enumerate().map(|(at, gpu)| (Key::of(&gpu.key), at)).collect();
+        for device in &node.instances.0 {
+            let on = places.get(&device.gpu).and_then(|at| devices.get(*at));
+            let gpu = on.map_or(u32::MAX, |on| on.gpu);
+            devices.push(Named { gpu, instance: device.instance });
+        }
+        let rows = (0..node.owners.owner.0.len()).filter_map(|at| compact_row(tables, &node.owners, at));
+        Self { numbers, devices, rows: rows.collect() }
+    }
+
     /// How many rows there are.
     pub(super) fn len(&self) -> usize {
         self.rows.len()
@@ -197,5 +216,126 @@ fn membership(mask: Option<&Mask>, at: usize) -> Membership {
         Some(mask) if mask.has(at) => Membership::Yes,
         Some(mask) if mask.may_have(at) => Membership::Unknown,
         Some(_) => Membership::No,
+    }
+}
+
+/// The owner of one entry of the columns.
+fn compact_row(tables: &mut Tables, owners: &Columns<'_>, at: usize) -> Option<Row> {
+    let mut word = |text: &Str<'_>| tables.words.number(text);
+    let name = word(owners.owner.0.get(at)?);
+    let mut mask = |column: &MaskColumn<'_>| column.0.get(at)?.as_ref().map(&mut word);
+    Some(Row {
+        name,
+        depth: owners.depth.0.get(at).copied().unwrap_or_default(),
+        processes: owners.processes.0.get(at).map_or(0, |count| u32::try_from(*count).unwrap_or(u32::MAX)),
+        allocated: mask(&owners.allocated),
+        allowed: mask(&owners.allowed),
+        asked: mask(&owners.asked),
+        held: mask(&owners.held),
+        denied: mask(&owners.denied),
+    })
+}
+
+/// GPUs by the first kind of number that all of them have, and each its own.
+fn named(gpus: &[Gpu<'_>]) -> (GpuNumbers, Vec<Named>) {
+    let all = |of: fn(&Gpu<'_>) -> Option<u32>| {
+        let found: Option<Vec<u32>> = gpus.iter().map(of).collect();
+        found.filter(|found| found.iter().collect::<BTreeSet<_>>().len() == found.len())
+    };
+    let (numbers, found) = match (all(|gpu| gpu.nvml), all(|gpu| gpu.minor)) {
+        (Some(found), _) => (GpuNumbers::Nvml, found),
+        (None, Some(found)) => (GpuNumbers::Minor, found),
+        (None, None) => (GpuNumbers::Place, (0..).take(gpus.len()).collect()),
+    };
+    (numbers, found.into_iter().map(|gpu| Named { gpu, instance: None }).collect())
+}
+
+/// Owners of all nodes together: some 50 MiB. 10,000 nodes of 50 jobs with their steps
+/// and tasks have more; the page has room for fewer.
+const OWNERS: usize = 1 << 20;
+/// Findings of all nodes together: some 30 MiB.
+const FINDINGS: usize = 1 << 20;
+
+/// How much may still be kept.
+#[derive(Debug)]
+pub(super) struct Room {
+    owners: usize,
+    findings: usize,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self { owners: OWNERS, findings: FINDINGS }
+    }
+}
+
+impl Room {
+    fn take<T>(room: &mut usize, count: usize, what: T) -> Kept<T> {
+        match room.checked_sub(count) {
+            Some(rest) => {
+                *room = rest;
+                Kept::There(what)
+            }
+            None => Kept::NoRoom,
+        }
+    }
+
+    /// Owners that a newer answer of their node replaced.
+    pub(super) fn give_back_owners(&mut self, count: usize) {
+        self.owners += count;
+    }
+
+    /// Findings, likewise.
+    pub(super) fn give_back_findings(&mut self, count: usize) {
+        self.findings += count;
+    }
+
+    /// The owners of a node. `room` is `None` if no page is asked for.
+    pub(super) fn owners_of(
+        room: &mut Option<Self>,
+        tables: &mut Tables,
+        node: &Compact<'_>,
+    ) -> Kept<KeptOwners> {
+        let Some(room) = room else { return Kept::Unwanted };
+        let owners = KeptOwners::of(tables, node);
+        Self::take(&mut room.owners, owners.len(), owners)
+    }
+
+    /// The findings in an answer of `audit`.
+    pub(super) fn findings_of_answer(
+        room: &mut Option<Self>,
+        tables: &mut Tables,
+        answer: &Answer<'_>,
+    ) -> Kept<Vec<KeptFinding>> {
+        let Some(room) = room else { return Kept::Unwanted };
+        room.findings(tables, answer.findings.as_ref().map(|list| list.0.as_slice()).unwrap_or_default())
+    }
+
+    /// The findings of an observation.
+    pub(super) fn findings_of(
+        room: &mut Option<Self>,
+        tables: &mut Tables,
+        found: &[report::Finding],
+    ) -> Kept<Vec<KeptFinding>> {
+        let Some(room) = room else { return Kept::Unwanted };
+        let found: Vec<Finding<'_>> = found.iter().map(Finding::from).collect();
+        room.findings(tables, &found)
+    }
+
+    fn findings(&mut self, tables: &mut Tables, found: &[Finding<'_>]) -> Kept<Vec<KeptFinding>> {
+        let mut word = |text: &str| tables.words.number(text);
+        let mut kept: Vec<KeptFinding> = found
+            .iter()
+            .map(|one| KeptFinding {
+                severity: one.severity,
+                id: word(&one.id),
+                summary: word(&one.summary),
+                cgroup: one.cgroup.as_ref().map(|path| word(path)),
+                advice: word(&one.advice),
+                accepted: one.ignored.as_ref().map(|why| word(why)),
+            })
+            .collect();
+        kept.sort_by_key(|one| (one.accepted.is_some(), std::cmp::Reverse(one.severity)));
+        Self::take(&mut self.findings, kept.len(), kept)
     }
 }

@@ -12,24 +12,26 @@ mod audited;
 mod baseline;
 mod claims;
 mod compact;
-mod detail;
+mod compact_form;
 mod document;
 mod drift;
 mod findings;
+mod full;
 mod gather;
 mod grant;
 mod hostlist;
 mod inventory;
 mod jobs;
 mod kept;
+mod limits;
 mod line;
 mod line_buffer;
 mod mask;
 mod node_name;
 mod owner;
+mod owners;
 mod pieces;
 mod problems;
-mod refusal;
 mod scan;
 mod sections;
 mod shapes;
@@ -39,7 +41,6 @@ mod summary;
 mod tables;
 mod text;
 mod times;
-mod weight;
 mod words;
 
 pub use baseline::{BadBaseline, Baseline};
@@ -49,5 +50,7 @@ pub use pieces::{InputPosition, LONGEST_DOCUMENT, Other, Sink};
 pub use stream::Stream;
 pub use summary::{FleetQuestion, page, report};
 
+#[cfg(test)]
+mod page_tests;
 #[cfg(test)]
 mod tests;

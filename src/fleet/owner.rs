@@ -8,37 +8,6 @@ const LONGEST: usize = 64;
 /// Characters of a container's id, as Docker shows it.
 const ID: usize = 12;
 
-/// What names a job.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct JobName<'a> {
-    /// Its number.
-    pub(super) number: Option<u64>,
-    /// Whether only the environment of its processes says so, which the user may have
-    /// invented.
-    pub(super) claimed: bool,
-    /// Its id where that is text.
-    pub(super) text: Option<&'a str>,
-}
-
-impl JobName<'_> {
-    /// The name among the jobs of its kind; `None` if it has none that others can know.
-    fn id(&self) -> Option<String> {
-        match (self.number, self.text) {
-            (Some(number), _) if self.claimed => Some(format!("~{number}")),
-            (Some(number), _) => Some(number.to_string()),
-            (None, Some(text)) => is_id(text).then(|| text.to_owned()),
-            (None, None) => None,
-        }
-    }
-}
-
-/// The job that an owner is; `None` if it is none, or none that all nodes know by
-/// the same name.
-pub(super) fn job(kind: &OwnerKind, name: JobName<'_>) -> Option<String> {
-    let is_shared = kind.is_job() && !name.claimed;
-    is_shared.then(|| name.id()).flatten().map(|id| format!("{kind} job {id}"))
-}
-
 /// The job with this name, if a compact document may name a job so.
 pub(super) fn job_of_text(text: &str) -> Option<&str> {
     let (kind, id) = text.split_once(" job ")?;
@@ -63,12 +32,7 @@ pub(super) fn label(owner: &Owner, depth: usize) -> String {
 }
 
 fn whole(owner: &Owner) -> String {
-    let name = JobName {
-        number: owner.job_id,
-        claimed: owner.job_id_source == Some(JobIdSource::Environment),
-        text: owner.job.as_deref().or(owner.sluid.as_deref()),
-    };
-    if let Some(id) = name.id().filter(|_| owner.kind.is_job()) {
+    if let Some(id) = id_of_job(owner).filter(|_| owner.kind.is_job()) {
         return format!("{} job {id}", owner.kind);
     }
     let id = owner.container.as_deref().map(|id| id.chars().take(ID).collect());
@@ -76,6 +40,18 @@ fn whole(owner: &Owner) -> String {
     let other = names.into_iter().flatten().next().map(|name| cut(name));
     let uid = owner.uid.map(|uid| uid.to_string());
     format!("{} {}", owner.kind, id.or(other).or(uid).unwrap_or_default()).trim_end().to_owned()
+}
+
+/// The name of a job among those of its kind; `None` if it has none that others can know.
+/// A number that only the environment of its processes says, which the user may have
+/// invented, begins with `~`.
+fn id_of_job(owner: &Owner) -> Option<String> {
+    let is_claimed = owner.job_id_source == Some(JobIdSource::Environment);
+    match (owner.job_id, owner.job.as_deref().or(owner.sluid.as_deref())) {
+        (Some(number), _) if is_claimed => Some(format!("~{number}")),
+        (Some(number), _) => Some(number.to_string()),
+        (None, text) => text.filter(|text| is_id(text)).map(str::to_owned),
+    }
 }
 
 fn cut(text: &str) -> String {
@@ -86,23 +62,22 @@ fn cut(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Make sure that a job has the same name in both forms of documents, and that no
-    /// user's word makes one.
+    /// Make sure that a job has the same name on all nodes, and that no user's word makes
+    /// one.
     #[test]
     fn names() {
-        let number = |number, claimed| JobName { number: Some(number), claimed, text: None };
-        assert_eq!(job(&OwnerKind::Slurm, number(7, false)).as_deref(), Some("slurm job 7"));
-        assert_eq!(job(&OwnerKind::Slurm, number(7, true)), None);
-        assert_eq!(job(&OwnerKind::Docker, number(7, false)), None);
-        let text = |text| JobName { text: Some(text), ..JobName::default() };
-        assert_eq!(job(&OwnerKind::Pbs, text("12.pbs")).as_deref(), Some("pbs job 12.pbs"));
-        assert_eq!(job(&OwnerKind::Pbs, text("12 \x1b[2J")), None);
         let owner = Owner { kind: OwnerKind::Slurm, job_id: Some(7), ..Owner::default() };
-        assert_eq!(job_of_text(&label(&owner, 0)), Some("slurm job 7"));
+        let job = |owner: &Owner| job_of_text(&label(owner, 0)).map(str::to_owned);
+        assert_eq!(job(&owner).as_deref(), Some("slurm job 7"));
         let claimed = Owner { job_id_source: Some(JobIdSource::Environment), ..owner.clone() };
-        assert_eq!((label(&claimed, 0).as_str(), job_of_text("slurm job ~7")), ("slurm job ~7", None));
+        assert_eq!((label(&claimed, 0).as_str(), job(&claimed)), ("slurm job ~7", None));
+        assert_eq!(job(&Owner { kind: OwnerKind::Docker, ..owner.clone() }), None);
+        let pbs = |text: &str| Owner { kind: OwnerKind::Pbs, job: Some(text.to_owned()), ..Owner::default() };
+        assert_eq!(job(&pbs("12.pbs")).as_deref(), Some("pbs job 12.pbs"));
+        assert_eq!(job(&pbs("12 \x1b[2J")), None);
         let step = Owner { step: Some("0".to_owned()), het_component: Some(1), ..owner };
         assert_eq!((label(&step, 1).as_str(), label(&step, 0).as_str()), ("step 0+1", "slurm job 7"));
         assert_eq!((job_of_text("docker job 7"), job_of_text("slurm job 7 8")), (None, None));
+        assert_eq!(job_of_text("slurm job ~7"), None);
     }
 }

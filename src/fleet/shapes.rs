@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::document::Answer;
 use crate::model::{OwnerKind, Verdict};
 use crate::report::Payload;
 
@@ -55,6 +56,25 @@ pub(super) fn of(payload: &Payload) -> BTreeMap<String, Vec<String>> {
         let found = found.map(|(writer, insns)| Program { writer: writer.as_deref(), insns: *insns });
         let policy = payload.policies.as_ref().and_then(|policies| policies.get(&cgroup.policy));
         shapes.add(&owner.kind, found, policy.map(|policy| policy.default).unwrap_or_default());
+    }
+    shapes.finish()
+}
+
+/// The same of a full answer that another node wrote.
+pub(super) fn of_answer(answer: &Answer<'_>) -> BTreeMap<String, Vec<String>> {
+    let mut shapes = Shapes::default();
+    for cgroup in answer.cgroups.iter().flat_map(|cgroups| &cgroups.0) {
+        let Some(owner) = cgroup.owner.as_ref().filter(|owner| owner.part.is_none()) else { continue };
+        let kind = OwnerKind::of(&owner.kind);
+        // Slurm's own cgroups are below no job.
+        if kind == OwnerKind::Slurm && owner.job_id.is_none() && owner.sluid.is_none() {
+            continue;
+        }
+        let programs = cgroup.programs.0.iter().filter_map(|effective| answer.programs.0.get(&effective.id));
+        let programs =
+            programs.map(|program| Program { writer: program.writer.as_deref(), insns: program.insns });
+        let policy = answer.policies.as_ref().and_then(|policies| policies.0.get(&cgroup.policy));
+        shapes.add(&kind, programs, policy.map_or(Verdict::default(), |policy| policy.default));
     }
     shapes.finish()
 }

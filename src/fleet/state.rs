@@ -1,19 +1,16 @@
 //! What `fleet` keeps of a node's state: its properties and its jobs.
 
-use std::collections::BTreeMap;
-
 use super::answer::{Gaps, JobRow, State};
-use super::document::{self, Answer, CELLS, Compact};
+use super::compact_form::Compact;
+use super::document::{self, Answer};
 use super::inventory::Inventory;
 use super::kept::Kept;
+use super::limits::{CELLS, Refusal};
 use super::mask::{DEVICES, Mask};
-use super::owner::{JobName, job, job_of_text};
-use super::refusal::Refusal;
-use super::shapes::{Program, Shapes};
+use super::owner::job_of_text;
 use super::tables::Tables;
 use super::text::Str;
 use super::words::{Word, cut};
-use crate::model::{JobIdSource, OwnerKind, Verdict};
 use crate::observation::Observation;
 
 /// Drivers and kinds of owners that count of one node.
@@ -61,52 +58,8 @@ impl<'a> Basics<'a> {
     }
 }
 
-/// The state in `node --json`.
-pub(super) fn of_answer(tables: &mut Tables, answer: &Answer<'_>) -> State {
-    let gpus = answer.gpus.as_ref().map(|gpus| gpus.0.as_slice()).unwrap_or_default();
-    let inventory = Inventory::of_answer(tables, gpus);
-    let mut state = Basics::of(answer).state(tables, &inventory.text(&tables.words));
-    for (kind, shapes) in shapes(answer).into_iter().take(KINDS) {
-        add(tables, &mut state.properties, &format!("programs of {}", cut(&kind)), &shapes.join(" | "));
-    }
-    let owners = answer.owners.as_ref().map(|owners| owners.0.as_slice()).unwrap_or_default();
-    let jobs = owners.iter().filter_map(|row| {
-        let owner = &row.owner;
-        let name = JobName {
-            number: owner.job_id,
-            claimed: owner.job_id_source == Some(JobIdSource::Environment),
-            text: owner.job.as_deref().or(owner.sluid.as_deref()),
-        };
-        let job = tables.words.number(&job(&owner.kind, name)?);
-        let allowed = inventory.of_set(tables, &row.allowed);
-        let is_known = row.allocated.source.as_ref().is_some_and(|source| source.is_trusted());
-        let allocated = is_known.then(|| inventory.of_set(tables, &row.allocated));
-        Some(JobRow { job, allowed, allocated })
-    });
-    state.jobs = jobs.collect();
-    state
-}
-
-fn shapes(answer: &Answer<'_>) -> BTreeMap<String, Vec<String>> {
-    let mut shapes = Shapes::default();
-    for cgroup in answer.cgroups.iter().flat_map(|cgroups| &cgroups.0) {
-        let Some(owner) = cgroup.owner.as_ref().filter(|owner| owner.part.is_none()) else { continue };
-        let kind = OwnerKind::of(&owner.kind);
-        // Slurm's own cgroups are below no job.
-        if kind == OwnerKind::Slurm && owner.job_id.is_none() && owner.sluid.is_none() {
-            continue;
-        }
-        let programs = cgroup.programs.0.iter().filter_map(|effective| answer.programs.0.get(&effective.id));
-        let programs =
-            programs.map(|program| Program { writer: program.writer.as_deref(), insns: program.insns });
-        let policy = answer.policies.as_ref().and_then(|policies| policies.0.get(&cgroup.policy));
-        shapes.add(&kind, programs, policy.map_or(Verdict::default(), |policy| policy.default));
-    }
-    shapes.finish()
-}
-
-/// The state in `node --json --compact`.
-pub(super) fn of_compact(
+/// The state in an answer of `node`, by its compact form.
+pub(super) fn of_answer(
     tables: &mut Tables,
     answer: &Answer<'_>,
     node: &Compact<'_>,
@@ -151,11 +104,12 @@ fn compact(tables: &mut Tables, basics: Basics<'_>, node: &Compact<'_>) -> Resul
     if devices.saturating_mul(node.owners.owner.0.len()) > CELLS {
         return Err(Refusal::why("it has more GPUs and owners than any node"));
     }
-    let inventory = Inventory::of_compact(tables, node);
+    let inventory = Inventory::of(tables, node);
     let mut state = basics.state(tables, &inventory.text(&tables.words));
     let properties = &mut state.properties;
-    let gres = node.gres_conf.as_deref().unwrap_or("none");
-    add(tables, properties, "gres.conf", gres);
+    if !node.lacks_files {
+        add(tables, properties, "gres.conf", node.gres_conf.as_deref().unwrap_or("none"));
+    }
     for (name, version) in node.drivers.0.iter().take(KINDS) {
         add(tables, properties, &format!("driver {}", cut(name)), version);
     }

@@ -1,5 +1,5 @@
-//! Text and lists of documents that others wrote, read without copying and with a
-//! bound on every length.
+//! Text, lists and devices of documents that others wrote, read without copying and with
+//! a bound on every length.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -20,6 +20,12 @@ impl Deref for Str<'_> {
 
     fn deref(&self) -> &str {
         &self.0
+    }
+}
+
+impl From<String> for Str<'_> {
+    fn from(text: String) -> Self {
+        Self(Cow::Owned(text))
     }
 }
 
@@ -138,5 +144,31 @@ impl Key {
 impl<'de> Deserialize<'de> for Key {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Str::deserialize(deserializer).map(|text| Self::of(&text))
+    }
+}
+
+/// A GPU by its key, or an instance on it, `KEY/GI/CI`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Device {
+    pub(super) gpu: Key,
+    pub(super) instance: Option<(u16, u16)>,
+}
+
+impl Device {
+    /// The device with this key.
+    pub(super) fn of(key: &str) -> Self {
+        let mut parts = key.rsplitn(3, '/');
+        let mut number = || parts.next().and_then(|text| text.parse().ok());
+        let (ci, gi): (Option<u16>, Option<u16>) = (number(), number());
+        match (parts.next(), gi.zip(ci)) {
+            (Some(gpu), Some(instance)) => Self { gpu: Key::of(gpu), instance: Some(instance) },
+            _ => Self { gpu: Key::of(key), instance: None },
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Device {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Str::deserialize(deserializer).map(|key| Self::of(&key))
     }
 }

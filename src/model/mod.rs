@@ -77,6 +77,7 @@ mod request;
 mod rule;
 mod source;
 mod span;
+mod vacancy;
 mod variable;
 mod verdict;
 
@@ -106,5 +107,6 @@ pub use request::{BadRequests, Request, RequestSet};
 pub use rule::{Mask, Numbers, Rule};
 pub use source::{AllocationSource, JobEvidence, JobIdSource};
 pub use span::Span;
+pub use vacancy::Vacancy;
 pub use variable::{HOOK_VARIABLES, LIMIT_VARIABLES, VARIABLES, choosing_variables, device_variables};
 pub use verdict::{Verdict, Verdicts};

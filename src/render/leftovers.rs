@@ -6,7 +6,7 @@ use super::process_facts::{self, Columns};
 use super::table::{self, Last};
 use super::{Style, gpu_names, owner, process, sanitize};
 use crate::model::NoteCode;
-use crate::report::{Leftover, Payload};
+use crate::report::{Gpu, Leftover, Payload};
 
 /// Prints the table. `job` is how to call the job; `all_seen` whether nothing
 /// was hidden.
@@ -27,6 +27,11 @@ pub fn write(
         (1, _) => writeln!(out, "1 process holds GPUs of {job}{}", and_unseen(unseen)),
         (count, _) => writeln!(out, "{count} processes hold GPUs of {job}{}", and_unseen(unseen)),
     }?;
+    table(out, style, leftovers, inventory)?;
+    payload.free.iter().try_for_each(|free| super::free::others(out, style, free, leftovers, inventory))
+}
+
+fn table(out: &mut dyn Write, style: Style, leftovers: &[Leftover], inventory: &[Gpu]) -> io::Result<()> {
     if leftovers.is_empty() {
         return Ok(());
     }

@@ -70,7 +70,8 @@ fn refuse_more_than_job(
             return Ok(());
         }
         return Err(format!(
-            "the cgroup of job {name} has no program of Slurm's: what was allocated to the job is not known; name it with --allocated, as scontrol -d show job {name} prints it behind IDX"
+            "the cgroup of job {name} has no program of Slurm's: what was allocated to the job is not known; \
+             name it with --allocated, as scontrol -d show job {name} prints it behind IDX"
         ));
     };
     let stack = analyse::stack(observation, &top.path, decoder).map_err(|error| error.to_string())?;
@@ -86,7 +87,8 @@ fn refuse_more_than_job(
         return Ok(());
     }
     Err(format!(
-        "it is more than Slurm gave job {name}: the program at {} denies some of it; correct gres.conf or the allocation, and start a new step",
+        "it is more than Slurm gave job {name}: the program at {} denies some of it; correct gres.conf or \
+         the allocation, and start a new step",
         top.path.lossy()
     ))
 }

@@ -190,8 +190,10 @@ fn life(program: &ProgramInForce, owner: Option<&Owner>) -> (String, String) {
     let at = &program.place.attached_at;
     let (lasts, undone_by) = match (&program.writer, owner.map(|owner| &owner.kind)) {
         (Some(Writer::Systemd), _) => (
-            "until systemd makes its program again: at the next daemon-reload, daemon-reexec or change of a property of the unit",
-            "these: systemd adds a program of its own beside this one, which denies again; then gpumap repair --list tells it, and --undo takes this one away",
+            "until systemd makes its program again: at the next daemon-reload, daemon-reexec or change of a \
+             property of the unit",
+            "these: systemd adds a program of its own beside this one, which denies again; then gpumap \
+             repair --list tells it, and --undo takes this one away",
         ),
         (_, Some(OwnerKind::Slurm)) => (
             "until Slurm attaches its program again, as it does to the job's cgroup for each new step",

@@ -72,7 +72,8 @@ pub(super) fn surviving(path: &Text, stack: &Stack, decoder: &mut Decoder) -> Re
     let newest = unit.others.iter().map(|program| age(program)).max();
     if let Some(first) = unit.systemd.iter().find(|program| Some(age(program)) < newest) {
         return Err(format!(
-            "systemd's program {} was loaded before those of others in {}: what it denies was never granted there; name a source with --like or --allow",
+            "systemd's program {} was loaded before those of others in {}: what it denies was never granted \
+             there; name a source with --like or --allow",
             first.place.id,
             unit.path.lossy()
         ));
@@ -105,7 +106,8 @@ fn refuse_older_limit(unit: &InUnit<'_>, policy: Policy, decoder: &mut Decoder) 
         return Ok(());
     }
     Err(format!(
-        "systemd's program limits {path} to less than others allow in it, and nothing says that more was ever granted there; name a source with --like or --allow"
+        "systemd's program limits {path} to less than others allow in it, and nothing says that more was \
+         ever granted there; name a source with --like or --allow"
     ))
 }
 

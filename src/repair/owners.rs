@@ -14,43 +14,54 @@ pub(super) fn advice(program: &ProgramInForce, owner: Option<&Owner>) -> String 
     let name = owner.and_then(|owner| owner.name.as_deref()).unwrap_or("NAME");
     match (&program.writer, kind) {
         (Some(Writer::Libvirt), _) | (_, Some(OwnerKind::Libvirt)) => format!(
-            "program {id} at {at} limits a machine of libvirt, which keeps what it allows in a map of its own: give the device to the machine with virsh attach-device, or in cgroup_device_acl of qemu.conf"
+            "program {id} at {at} limits a machine of libvirt, which keeps what it allows in a map of its \
+             own: give the device to the machine with virsh attach-device, or in cgroup_device_acl of \
+             qemu.conf"
         ),
         (Some(Writer::Lxc), _) | (_, Some(OwnerKind::Lxc)) => format!(
-            "program {id} at {at} limits a container of LXC: lxc-cgroup -n {name} devices.allow 'c MAJOR:MINOR rw' changes LXC's program, and lxc.cgroup2.devices.allow in its configuration lasts"
+            "program {id} at {at} limits a container of LXC: lxc-cgroup -n {name} devices.allow 'c \
+             MAJOR:MINOR rw' changes LXC's program, and lxc.cgroup2.devices.allow in its configuration lasts"
         ),
         _ if slurm::is_slurms(program) => format!(
-            "program {id} at {at} is Slurm's, which gives a step its devices when it starts: correct gres.conf or the allocation, and start a new step"
+            "program {id} at {at} is Slurm's, which gives a step its devices when it starts: correct \
+             gres.conf or the allocation, and start a new step"
         ),
         (Some(Writer::Htcondor | Writer::Crane | Writer::Oar), _) => recorded(program),
         (_, Some(kind)) if kind.has_recorded_limits() => recorded(program),
         _ if has_schedulers_name(program) => format!(
-            "program {id} at {at} has the name of a limit of a scheduler that writes such programs by its own records: change the scheduler's configuration"
+            "program {id} at {at} has the name of a limit of a scheduler that writes such programs by its \
+             own records: change the scheduler's configuration"
         ),
         (Some(Writer::Crun | Writer::OldCrun), _) => format!(
-            "program {id} at {at} is crun's: crun update -r FILE CONTAINER changes it, where FILE holds the whole devices list of the container and the device"
+            "program {id} at {at} is crun's: crun update -r FILE CONTAINER changes it, where FILE holds the \
+             whole devices list of the container and the device"
         ),
         (Some(Writer::Systemd), _) => {
             format!("program {id} at {at} is systemd's, of a unit that others share")
         }
         (_, Some(OwnerKind::Slurm)) => format!(
-            "program {id} at {at} is not known to be Slurm's: whoever attached it can take it away, and a new step gets programs of Slurm's own"
+            "program {id} at {at} is not known to be Slurm's: whoever attached it can take it away, and a \
+             new step gets programs of Slurm's own"
         ),
         (None, Some(kind)) if kind.is_container() => format!(
-            "gpumap does not know who wrote program {id} at {at}: if the container was started with it, make the container again with the device (CDI, --device); else whoever attached it can take it away"
+            "gpumap does not know who wrote program {id} at {at}: if the container was started with it, make \
+             the container again with the device (CDI, --device); else whoever attached it can take it away"
         ),
         (None, _) => format!(
-            "gpumap does not know who wrote program {id} at {at}: whoever attached it can change it or take it away"
+            "gpumap does not know who wrote program {id} at {at}: whoever attached it can change it or take \
+             it away"
         ),
         _ => format!(
-            "program {id} at {at} is the limit that the container was started with, and no command of its runtime changes it: make the container again with the device (CDI, --device)"
+            "program {id} at {at} is the limit that the container was started with, and no command of its \
+             runtime changes it: make the container again with the device (CDI, --device)"
         ),
     }
 }
 
 fn recorded(program: &ProgramInForce) -> String {
     format!(
-        "program {} at {} is a limit of a scheduler that writes such programs by its own records: change the scheduler's configuration",
+        "program {} at {} is a limit of a scheduler that writes such programs by its own records: change the \
+         scheduler's configuration",
         program.place.id, program.place.attached_at
     )
 }

@@ -159,7 +159,8 @@ impl Planner<'_> {
         }
         if let Some(why) = self.unseen_programs() {
             return Err(format!(
-                "nothing says what should be allowed: the programs in force are not known ({why}): run gpumap as root of the node, or name a source with --like or --allow"
+                "nothing says what should be allowed: the programs in force are not known ({why}): run \
+                 gpumap as root of the node, or name a source with --like or --allow"
             ));
         }
         if let Some(target) = intention::surviving(self.path, &self.stack, &mut self.decoder)? {
@@ -175,7 +176,8 @@ impl Planner<'_> {
             Err(why) => why,
         };
         Err(format!(
-            "nothing says what should be allowed: no runtime's program is in force beside systemd's, {no_file}, and {no_unit}; name a source with --like or --allow"
+            "nothing says what should be allowed: no runtime's program is in force beside systemd's, \
+             {no_file}, and {no_unit}; name a source with --like or --allow"
         ))
     }
 
@@ -250,7 +252,11 @@ impl Planner<'_> {
         if !self.decoder.allows_nothing(remaining) {
             let rules = self.rules(remaining);
             self.repair.remaining = rules;
-            return Err("DeviceAllow= has no words for all of it, and systemd would apply the list at once: what it does not name would be lost now".to_owned());
+            return Err(
+                "DeviceAllow= has no words for all of it, and systemd would apply the list at once: \
+                        what it does not name would be lost now"
+                    .to_owned(),
+            );
         }
         let step = systemd::step(&unit, &self.observation.units, &values)?;
         let mended = self.decoder.widened(after, values.allows);
@@ -271,7 +277,8 @@ impl Planner<'_> {
         }
         match self.stack.programs.iter().find(|program| program.by_place) {
             Some(program) => Err(format!(
-                "program {} decides by its place, its maps or what other programs said: what it would say beside another one cannot be known",
+                "program {} decides by its place, its maps or what other programs said: what it would say \
+                 beside another one cannot be known",
                 program.place.id
             )),
             None => Ok(deniers),
@@ -356,7 +363,9 @@ impl Planner<'_> {
         let denied = self.decoder.missing(v1, missing);
         if !self.decoder.allows_nothing(denied) {
             self.repair.refusals.push(
-                "the v1 devices controller, which is mounted too, denies some of it: write to devices.allow of the v1 cgroup".to_owned(),
+                "the v1 devices controller, which is mounted too, denies some of it: write to devices.allow \
+                 of the v1 cgroup"
+                    .to_owned(),
             );
         }
     }
@@ -426,7 +435,8 @@ impl Planner<'_> {
         match gainers.as_slice() {
             [] => Ok(()),
             [first, rest @ ..] => Err(format!(
-                "the program is in force for others too, who would gain from it: {first}{}; if they all may, say so with --at {}",
+                "the program is in force for others too, who would gain from it: {first}{}; if they all may, \
+                 say so with --at {}",
                 if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) },
                 level.lossy()
             )),
@@ -480,7 +490,8 @@ impl Planner<'_> {
         if !later.is_empty() && !as_of.is_empty() {
             let later = later.join(", ");
             self.repair.cautions.push(format!(
-                "{later}, and what should be allowed is as of {as_of}: if somebody narrowed the limit on purpose since, leave it"
+                "{later}, and what should be allowed is as of {as_of}: if somebody narrowed the limit on \
+                 purpose since, leave it"
             ));
         }
         if target.intention.source == IntentionSource::SlurmAllocation {
@@ -488,7 +499,8 @@ impl Planner<'_> {
         }
         for major in self.strange_majors() {
             self.repair.cautions.push(format!(
-                "no driver has the major number {major} now: its devices may have other numbers since the driver was loaded again"
+                "no driver has the major number {major} now: its devices may have other numbers since the \
+                 driver was loaded again"
             ));
         }
         self.repair.cautions.extend(denied.iter().filter_map(|rule| rule.left_open(|_| true)));
@@ -516,8 +528,10 @@ impl Planner<'_> {
 
 /// What is true of every repair.
 const ALWAYS: [&str; 3] = [
-    "what is open stays open, whatever the programs say: a device that was opened before the loss was never lost, and one that is opened now stays so after an undo",
-    "a process that failed to open a device may have remembered that, as NVIDIA's libraries do: start it again",
+    "what is open stays open, whatever the programs say: a device that was opened before the loss was never \
+     lost, and one that is opened now stays so after an undo",
+    "a process that failed to open a device may have remembered that, as NVIDIA's libraries do: start it \
+     again",
     "gpumap repair asked again says whether anything is still missing",
 ];
 

@@ -28,7 +28,9 @@ pub(super) fn refuse(unit: &Unit, intention: &Intention) -> Result<(), String> {
     match times.filter(|(changed, as_of)| !is_of_now && is_later(changed, as_of)) {
         None => Ok(()),
         Some((changed, as_of)) => Err(format!(
-            "the device list of {} was changed at {changed}, and what should be allowed is as of {as_of}: that is a limit which somebody set since; if the devices should be open all the same, name them with --allow",
+            "the device list of {} was changed at {changed}, and what should be allowed is as of {as_of}: \
+             that is a limit which somebody set since; if the devices should be open all the same, name them \
+             with --allow",
             unit.name.lossy()
         )),
     }

@@ -24,7 +24,9 @@ use crate::report::{Gpu, GpuSet, Intention};
 use super::intention::Target;
 
 /// Where the source stands in the answer's cautions.
-pub(super) const CAUTION: &str = "Slurm allocates GPUs alone: of control nodes such as /dev/nvidiactl and /dev/nvidia-uvm it says nothing; if they are denied too, name them with --allow";
+pub(super) const CAUTION: &str = "Slurm allocates GPUs alone: of control nodes such as /dev/nvidiactl and \
+                                  /dev/nvidia-uvm it says nothing; if they are denied too, name them with \
+                                  --allow";
 
 /// Whether a program is Slurm's, by its name and shape: other software writes the same
 /// shape, which by itself is no record of an allocation.
@@ -98,7 +100,8 @@ pub(super) fn of_program(
     if let Some((changed, loaded)) = changed.zip(as_of.as_ref()).filter(|(changed, loaded)| changed > loaded)
     {
         return Err(format!(
-            "gres.conf was changed at {changed}, after Slurm attached its program at {loaded}: GPUs that are listed since then are open without having been allocated; name those of the job with --allocated"
+            "gres.conf was changed at {changed}, after Slurm attached its program at {loaded}: GPUs that are \
+             listed since then are open without having been allocated; name those of the job with --allocated"
         ));
     }
     let gpus = gpu::inventory(&observation.gpu_facts);
@@ -165,7 +168,9 @@ fn nearest(
         }
     }
     Err(format!(
-        "no program of Slurm's is attached for {}, so that what was allocated is not known: name it with --allocated, as scontrol -d show job {} prints it behind IDX, or start a new step, which gets programs of Slurm's",
+        "no program of Slurm's is attached for {}, so that what was allocated is not known: name it with \
+         --allocated, as scontrol -d show job {} prints it behind IDX, or start a new step, which gets \
+         programs of Slurm's",
         part(owner),
         name(owner)
     ))
@@ -186,7 +191,9 @@ fn unread(observation: &Observation, id: u32) -> Option<String> {
 /// The sentence where it is not known whether Slurm's program is there.
 fn not_known(owner: &Owner, why: &str) -> String {
     format!(
-        "whether a program of Slurm's is attached for {} is not known ({why}), and so not what was allocated: run gpumap as root of the node, or name it with --allocated, as scontrol -d show job {} prints it behind IDX",
+        "whether a program of Slurm's is attached for {} is not known ({why}), and so not what was \
+         allocated: run gpumap as root of the node, or name it with --allocated, as scontrol -d show job {} \
+         prints it behind IDX",
         part(owner),
         name(owner)
     )

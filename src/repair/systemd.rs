@@ -35,7 +35,8 @@ pub(super) fn step(cgroup: &Text, units: &[Unit], values: &Values) -> Result<Rep
     }
     if settings.policy == Policy::Auto && settings.allow.is_empty() {
         return Err(format!(
-            "the files of {name} restrict nothing (DevicePolicy=auto, no DeviceAllow=): a DeviceAllow= would turn that into a closed list"
+            "the files of {name} restrict nothing (DevicePolicy=auto, no DeviceAllow=): a DeviceAllow= would \
+             turn that into a closed list"
         ));
     }
     let is_transient = unit.fragment.as_deref().is_some_and(|path| path.starts_with(TRANSIENT));
@@ -44,7 +45,8 @@ pub(super) fn step(cgroup: &Text, units: &[Unit], values: &Values) -> Result<Rep
         line: shell::line(&command),
         command,
         effect: format!(
-            "systemd adds the devices to the list of {name} and swaps its own program; all others stay as they are"
+            "systemd adds the devices to the list of {name} and swaps its own program; all others stay as \
+             they are"
         ),
         lasts: if is_transient {
             format!("as long as {name}: through daemon-reload, daemon-reexec and changes of its properties")
@@ -52,7 +54,8 @@ pub(super) fn step(cgroup: &Text, units: &[Unit], values: &Values) -> Result<Rep
             "until the next boot; without --runtime also after it".to_owned()
         },
         undone_by: format!(
-            "a new start of what runs in {name}; setting its DeviceAllow= anew; systemctl revert, which removes the list of the runtime too and must not be used here"
+            "a new start of what runs in {name}; setting its DeviceAllow= anew; systemctl revert, which \
+             removes the list of the runtime too and must not be used here"
         ),
         undo: undo(name, &settings).map(|command| shell::line(&command)),
     })

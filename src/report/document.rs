@@ -13,6 +13,7 @@ use super::diff::Diff;
 use super::doctor::DoctorCheck;
 use super::finding::Finding;
 use super::fleet::Fleet;
+use super::free::Free;
 use super::gpu::Gpu;
 use super::matrix::Matrix;
 use super::page_file::PageFile;
@@ -97,6 +98,9 @@ pub struct Payload {
     /// Answers of `leftovers`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leftovers: Option<Vec<Leftover>>,
+    /// The answer of `free`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub free: Option<Box<Free>>,
     /// What processes do with their GPUs, where a gpumap counts their calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activity: Option<Box<Activity>>,

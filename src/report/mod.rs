@@ -15,6 +15,7 @@ mod event;
 mod finding;
 mod fleet;
 mod fleet_page;
+mod free;
 mod gpu;
 pub(crate) mod listed;
 mod matrix;
@@ -51,6 +52,7 @@ pub use fleet::{
 pub use fleet_page::{
     FleetNode, FleetNodeFinding, FleetNodeProblem, FleetOwner, FleetOwners, FleetPage, FleetSet, GpuNumbers,
 };
+pub use free::{Free, Holder};
 pub use gpu::{Gpu, GpuNode, MigInstance};
 pub use matrix::{Matrix, MatrixActivity, MatrixCell, MatrixLimit, MatrixProcess, MatrixRow, RowKey};
 pub use node_diff::{AllocationChange, NodeDiff, OwnerAt, OwnerGpus, PolicyChange, ProgramMove};

@@ -26,6 +26,21 @@ const SHARE: u32 = 20;
 /// Processes of one look whose rules are asked for.
 const ASKED: usize = 32;
 
+/// The processes of one look whose rules are still asked for, and how long each may take.
+/// Together they take as long whether they are one or many, so that a slow machine has the
+/// time for one.
+struct Asked {
+    left: usize,
+    time: Duration,
+}
+
+impl Asked {
+    fn shared_by(processes: usize) -> Self {
+        let each = ASKED / processes.clamp(1, ASKED);
+        Self { left: ASKED, time: SOON * u32::try_from(each).unwrap_or(1) }
+    }
+}
+
 /// Watches the devices of GPUs.
 #[derive(Debug)]
 pub struct OpensWatcher {
@@ -112,7 +127,7 @@ impl OpensWatcher {
             self.facts();
         }
         events.extend(changes.closed.iter().filter_map(|change| self.closed(change)));
-        let mut asked = 0;
+        let mut asked = Asked::shared_by(changes.opened.len());
         events.extend(changes.opened.iter().filter_map(|change| self.opened(change, &mut asked)));
         for gone in &changes.gone {
             self.places.remove(&(gone.pid, gone.start_time));
@@ -121,16 +136,16 @@ impl OpensWatcher {
         events
     }
 
-    fn opened(&mut self, change: &DeviceChange, asked: &mut usize) -> Option<Event> {
+    fn opened(&mut self, change: &DeviceChange, asked: &mut Asked) -> Option<Event> {
         let mut devices = self.holdings.of(&change.devices)?;
         self.remember(&change.process);
         let about = self.about(EventKind::Opened, &change.process)?;
-        if *asked < ASKED {
-            *asked += 1;
+        if asked.left > 0 {
+            asked.left -= 1;
             let pid = change.process.pid;
             // Then the event does not say which are denied: it is not known.
             let seen = observe::processes(&self.options, &[pid]).ok();
-            let limit = TimeLimit::at(Instant::now().checked_add(SOON));
+            let limit = TimeLimit::at(Instant::now().checked_add(asked.time));
             devices.held_denied = seen.and_then(|seen| denied_of(&seen, pid, &change.devices, &limit));
         }
         Some(Event { devices: Some(devices), ..about })

@@ -74,6 +74,7 @@ fn help() {
         "diff",
         "audit",
         "leftovers",
+        "free",
         "activity",
         "vgpu",
         "repair",

@@ -22,6 +22,7 @@ mod export;
 mod findings;
 mod first_words;
 mod fleet;
+mod free;
 mod gpu_inventory;
 mod html_pages;
 mod identity;

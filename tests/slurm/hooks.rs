@@ -11,6 +11,7 @@ use crate::support::bpf;
 use crate::support::cgroup::Cgroup;
 use crate::support::node::allow_all;
 use crate::support::slurm::Cluster;
+use crate::support::slurm::answer::array;
 use crate::support::slurm::hooks::script;
 use crate::support::slurm::job::WAIT;
 use crate::support::slurm::spec::Spec;
@@ -80,6 +81,12 @@ fn prolog() {
         assert!(logged.contains(&format!("pid {foreign}")), "{logged}");
         assert!(logged.contains("held-by-foreign") && logged.contains("hl1"), "{logged}");
         assert!(!logged.contains("hl3"), "{logged}");
+        let id = second.id.to_string();
+        let free = |devices: &[&str]| cluster.inside(&[&["free", "--job", &id], devices].concat());
+        let (held, code) = free(&["/dev/hl1"]);
+        let holders: Vec<_> = array(&held["free"]["holders"]).iter().map(|holder| &holder["pid"]).collect();
+        assert_eq!((code, &holders[..]), (1, &[&foreign.into()][..]), "{held}");
+        assert_eq!(free(&["/dev/hl2"]).1, 0);
         second.cancel();
         with_broken(cluster, |how| {
             let job = cluster.submit(&["--gres=gpu:1"], WAIT);

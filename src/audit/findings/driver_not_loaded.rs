@@ -16,22 +16,24 @@ const UNLOADED: Kind = Kind {
     severity: Severity::Note,
     title: "device nodes of GPUs whose driver is not loaded",
     page: "\
-Device nodes of GPUs exist, and /proc/devices, which is the same in every container, has no driver for their major \
-number. An open fails for everybody (ENXIO), whatever the rules say. Other findings that concern these GPUs alone are left out.
+Device nodes of GPUs exist, and /proc/devices, which is the same in every container, has no driver for \
+their major number. An open fails for everybody (ENXIO), whatever the rules say. Other findings that \
+concern these GPUs alone are left out.
 
-Causes: nodes that were made by hand, by a container image or by udev, or that outlived the driver; a driver \
-that failed to load.
+Causes: nodes that were made by hand, by a container image or by udev, or that outlived the driver; a \
+driver that failed to load.
 
 Excuses: a driver that has the major number.
 
-What to do: load the driver, or remove the nodes. Audit again when it is loaded: who may open the GPUs counts from then on.",
+What to do: load the driver, or remove the nodes. Audit again when it is loaded: who may open the GPUs \
+counts from then on.",
 };
 
 pub(super) const FAMILY: Family = Family { kinds: &[UNLOADED], find };
 
-fn find(facts: &mut Facts<'_>) -> Vec<Finding> {
+fn find(facts: &Facts<'_>) -> Vec<Finding> {
     let keys = gpus_without_driver(facts);
-    let gpus: Vec<_> = facts.inspection.gpus().iter().filter(|gpu| keys.contains(&gpu.key)).collect();
+    let gpus: Vec<_> = facts.gpus().iter().filter(|gpu| keys.contains(&gpu.key)).collect();
     if gpus.is_empty() {
         return Vec::new();
     }
@@ -55,10 +57,10 @@ pub(in crate::audit) fn is_only_about(finding: &Finding, keys: &BTreeSet<String>
 /// The keys of GPUs whose major number belongs to no driver; empty if
 /// `/proc/devices` was not seen.
 pub(in crate::audit) fn gpus_without_driver(facts: &Facts<'_>) -> BTreeSet<String> {
-    let gpu_facts = &facts.inspection.observation().gpu_facts;
+    let gpu_facts = &facts.observation().gpu_facts;
     let is_seen =
         gpu_facts.files.get("/proc/devices").is_some_and(|text| text.contains("Character devices:"));
     let is_free = |major| gpu::driver_names(gpu_facts, DeviceType::Char, major).is_empty();
-    let gpus = facts.inspection.gpus().iter().filter(|gpu| is_seen && gpu.major.is_some_and(is_free));
+    let gpus = facts.gpus().iter().filter(|gpu| is_seen && gpu.major.is_some_and(is_free));
     gpus.map(|gpu| gpu.key.clone()).collect()
 }

@@ -3,37 +3,36 @@
 use std::collections::BTreeSet;
 
 use crate::analyse::{CallerAllocation, Inspection};
-use crate::audit::facts::{Facts, Tenant, char};
+use crate::audit::facts::{Facts, char};
 use crate::audit::kind::{Family, Kind};
-use crate::audit::tenants::{about_gpus, count, gpus_with, number, views};
-use crate::audit::wording;
-use crate::model::Severity;
-use crate::model::{Request, Verdict};
+use crate::audit::tenants::{Place, Tenant, number};
+use crate::audit::{finding, wording};
+use crate::model::{Request, Severity, Verdict};
 use crate::observation::{Answer, Map, Observation};
-use crate::report::Finding;
+use crate::report::{Finding, Gpu};
 
 const DYNAMIC: Kind = Kind {
     id: "dynamic-policy",
     severity: Severity::Note,
     title: "the verdict rests on a map that can change",
     page: "\
-Whether a job, container or VM may open a GPU depends on the contents of a BPF map that is not frozen. The verdict is \
-right for the moment of the observation. A process that may write to the map can change the verdict without attaching \
-a program, so the list of programs does not show it.
+Whether a job, container or VM may open a GPU depends on the contents of a BPF map that is not frozen. The \
+verdict is right for the moment of the observation. A process that may write to the map can change the \
+verdict without attaching a program, so the list of programs does not show it.
 
 Causes: libvirt, ParaStation, CraneSched and OAR write their rules into maps by design. Maps pinned below \
 /sys/fs/bpf can be written by everybody who may open the pin.
 
 Excuses: a frozen map; a map that no GPU's verdict depends on.
 
-What to do: nothing where that software runs; see that the pins of its maps belong to root, mode 0600. Audit again \
-after changes rather than trusting an old answer.",
+What to do: nothing where that software runs; see that the pins of its maps belong to root, mode 0600. \
+Audit again after changes rather than trusting an old answer.",
 };
 
 pub(super) const FAMILY: Family = Family { kinds: &[DYNAMIC], find };
 
-fn find(facts: &mut Facts<'_>) -> Vec<Finding> {
-    let observation = facts.inspection.observation();
+fn find(facts: &Facts<'_>) -> Vec<Finding> {
+    let observation = facts.observation();
     let open: BTreeSet<u32> = observation.maps.iter().filter(|map| !map.frozen).map(|map| map.id).collect();
     if open.is_empty() {
         return Vec::new();
@@ -42,11 +41,10 @@ fn find(facts: &mut Facts<'_>) -> Vec<Finding> {
     // are known.
     let blind = without(observation, &open);
     let limit = facts.inspection.limit();
-    let Ok(mut blind) = Inspection::new(&blind, &CallerAllocation::default(), limit) else {
+    let Ok(blind) = Inspection::new(&blind, &CallerAllocation::default(), limit) else {
         return Vec::new();
     };
-    let tenants = facts.tenants.clone();
-    tenants.iter().filter_map(|tenant| look(facts, &mut blind, tenant, &open)).collect()
+    facts.tenants.iter().filter_map(|tenant| look(facts, &blind, tenant, &open)).collect()
 }
 
 /// The observation without the contents of these maps and without processes.
@@ -68,36 +66,36 @@ fn without(observation: &Observation, maps: &BTreeSet<u32>) -> Observation {
 }
 
 fn look(
-    facts: &mut Facts<'_>,
-    blind: &mut Inspection<'_>,
-    tenant: &Tenant,
+    facts: &Facts<'_>,
+    blind: &Inspection<'_>,
+    tenant: &Tenant<'_>,
     open: &BTreeSet<u32>,
 ) -> Option<Finding> {
-    views(facts, tenant).into_iter().find_map(|place| {
-        let mut gpus = gpus_with(facts, place, Verdict::Allow);
-        gpus.extend(gpus_with(facts, place, Verdict::Deny));
-        gpus.sort_unstable();
-        gpus.retain(|gpu| is_dependent(facts, blind, place, *gpu));
+    tenant.views().into_iter().find_map(|place| {
+        let known = |gpu: &&Gpu| place.verdict(gpu) != Verdict::Unknown && number(gpu).is_some();
+        let mut gpus: Vec<&Gpu> = facts.gpus().iter().filter(known).collect();
+        gpus.retain(|gpu| is_dependent(blind, place, gpu));
         (!gpus.is_empty()).then(|| report(facts, tenant, place, &gpus, open))
     })
 }
 
-fn is_dependent(facts: &Facts<'_>, blind: &mut Inspection<'_>, place: usize, gpu: usize) -> bool {
-    let Some(number) = number(&facts.inspection.gpus()[gpu]) else { return false };
-    blind.verdict(&facts.path(place), char(number), Request::ReadWrite) == Verdict::Unknown
+fn is_dependent(blind: &Inspection<'_>, place: Place<'_>, gpu: &Gpu) -> bool {
+    let Some(number) = number(gpu) else { return false };
+    blind.verdict(place.path, char(number), Request::ReadWrite) == Verdict::Unknown
 }
 
 fn report(
-    facts: &mut Facts<'_>,
-    tenant: &Tenant,
-    place: usize,
-    gpus: &[usize],
+    facts: &Facts<'_>,
+    tenant: &Tenant<'_>,
+    place: Place<'_>,
+    gpus: &[&Gpu],
     open: &BTreeSet<u32>,
 ) -> Finding {
-    let owner = wording::owner(&tenant.sets.owner);
-    let summary = format!("what {owner} may do with {} depends on a map that can change", count(gpus.len()));
-    let mut found = about_gpus(facts, &DYNAMIC, place, gpus, summary);
-    let observation = facts.inspection.observation();
+    let owner = wording::owner(tenant.owner());
+    let summary =
+        format!("what {owner} may do with {} depends on a map that can change", wording::count(gpus.len()));
+    let mut found = finding::about_gpus(facts, &DYNAMIC, place, gpus, summary);
+    let observation = facts.observation();
     let used =
         observation.programs.iter().filter(|program| found.programs.iter().any(|by| by.id == program.id));
     let used: BTreeSet<u32> =

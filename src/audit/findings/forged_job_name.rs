@@ -2,12 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use crate::audit::facts::{Facts, whole};
+use crate::audit::facts::Facts;
 use crate::audit::kind::{Family, Kind};
-use crate::audit::tenants::{about, is_daemon};
-use crate::audit::wording;
-use crate::model::Severity;
-use crate::model::{Owner, OwnerKind};
+use crate::audit::tenants::{Place, Tenant, whole};
+use crate::audit::{finding, wording};
+use crate::model::{Owner, OwnerKind, Severity};
 use crate::report::Finding;
 
 const FORGED: Kind = Kind {
@@ -15,10 +14,10 @@ const FORGED: Kind = Kind {
     severity: Severity::Warning,
     title: "a cgroup inside one owner is called like another's job",
     page: "\
-A user in a container, a job or a login may be able to make cgroups there, and may give them any name, such as \
-slurmstepd.scope/job_71. gpumap believes a name only where root's daemons put such names (see OWNERS in \
-gpumap(1)), so nothing inside counts for that job. Other tools that look for job_71 anywhere in a path believe it: \
-they bill the job, end its processes, or overlook that two owners may open the same GPU.
+A user in a container, a job or a login may be able to make cgroups there, and may give them any name, such \
+as slurmstepd.scope/job_71. gpumap believes a name only where root's daemons put such names (see OWNERS in \
+gpumap(1)), so nothing inside counts for that job. Other tools that look for job_71 anywhere in a path \
+believe it: they bill the job, end its processes, or overlook that two owners may open the same GPU.
 
 Causes: a user wants to be taken for that job; or a container runs a scheduler of its own, which by chance \
 gave the same number to a job.
@@ -26,31 +25,24 @@ gave the same number to a job.
 Excuses: no job of that name is on the node, as when a container runs a scheduler of its own; a [[daemon]] \
 entry of the configuration for the cgroup.
 
-What to do: look at the processes there and ask the owner. A container that runs a scheduler of its own belongs into \
-the configuration; run gpumap inside it to look at its jobs.",
+What to do: look at the processes there and ask the owner. A container that runs a scheduler of its own \
+belongs into the configuration; run gpumap inside it to look at its jobs.",
 };
 
 pub(super) const FAMILY: Family = Family { kinds: &[FORGED], find };
 
-fn find(facts: &mut Facts<'_>) -> Vec<Finding> {
-    let jobs: Vec<Owner> = facts
-        .tenants
-        .iter()
-        .map(|tenant| tenant.sets.owner.clone())
-        .filter(|owner| owner.kind.is_job())
-        .collect();
+fn find(facts: &Facts<'_>) -> Vec<Finding> {
+    let jobs: Vec<&Owner> =
+        facts.tenants.iter().map(Tenant::owner).filter(|owner| owner.kind.is_job()).collect();
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();
-    for place in 0..facts.cgroups().len() {
-        let Some(owner) = facts.cgroups().get(place).and_then(|cgroup| cgroup.owner.clone()) else {
-            continue;
-        };
+    for place in &facts.places {
+        let Some(owner) = &place.cgroup.owner else { continue };
         let meant = owner.claims.iter().find_map(|claim| jobs.iter().find(|job| is_called_like(claim, job)));
-        let Some(job) = meant.filter(|job| **job != whole(&owner)) else { continue };
-        let path = facts.path(place).lossy().into_owned();
+        let Some(job) = meant.filter(|job| ***job != whole(owner)) else { continue };
         // One finding for all that one owner puts below one name.
-        if !is_daemon(facts.config, &path) && seen.insert((whole(&owner), job.clone())) {
-            found.push(report(facts, place, &owner, job));
+        if !facts.is_daemon(&place.path.lossy()) && seen.insert((whole(owner), *job)) {
+            found.push(report(*place, owner, job));
         }
     }
     found
@@ -65,7 +57,7 @@ fn is_called_like(claim: &Owner, job: &Owner) -> bool {
     claim.kind == job.kind && (is_same_number || is_same_name || is_same_slot)
 }
 
-fn report(facts: &Facts<'_>, place: usize, owner: &Owner, job: &Owner) -> Finding {
+fn report(place: Place<'_>, owner: &Owner, job: &Owner) -> Finding {
     let identity = whole(owner);
     let who = match (&identity.kind, &identity.name) {
         (OwnerKind::Cgroup, Some(path)) => format!("whoever made {path}"),
@@ -80,7 +72,7 @@ fn report(facts: &Facts<'_>, place: usize, owner: &Owner, job: &Owner) -> Findin
         _ => wording::owner(&identity),
     };
     let summary = format!("a cgroup of {who} is called like {}", wording::owner(job));
-    let mut found = about(facts, &FORGED, place, summary);
+    let mut found = finding::about(&FORGED, place, summary);
     found.others = vec![job.clone()];
     found.evidence.insert(0, format!("{who} made this cgroup, or could have: it is not the scheduler's"));
     found.evidence.push(format!("{} is on this node, elsewhere", wording::owner(job)));

@@ -3,11 +3,8 @@
 //! To add a finding, write a file here that declares its [`Kind`]s and a
 //! `FAMILY` with the function that looks for them, and list it in
 //! [`FAMILIES`]. `fixtures/audit/ID/` holds the observations it is tested with.
-//!
-//! [`Kind`]: super::kind::Kind
 
 mod activity;
-mod cannot_start;
 mod driver_not_loaded;
 mod dropped_denials;
 mod dynamic_policy;
@@ -17,44 +14,48 @@ mod grants;
 mod holders;
 mod mig_capability;
 mod repair_orphan;
-mod retval_undone;
-mod shared_channel;
 mod side_devices;
 mod stale_numbers;
 mod unconstrained;
 mod units;
-mod unknown_verdict;
-mod verify_mismatch;
+mod verdicts;
 mod vgpu;
 
 #[cfg(test)]
 mod tests;
 
-use super::kind::Family;
+use super::kind::{Family, Kind};
 
 pub(super) use driver_not_loaded::{gpus_without_driver, is_only_about};
-pub(super) use verify_mismatch::mismatches;
+pub(super) use holders::is_standing;
+pub(super) use verdicts::mismatches;
 
 /// The families in the order of the manual.
 pub(super) const FAMILIES: &[Family] = &[
     unconstrained::FAMILY,
     forged_job_name::FAMILY,
     dropped_denials::FAMILY,
-    retval_undone::FAMILY,
     grants::FAMILY,
     holders::FAMILY,
     environment::FAMILY,
     side_devices::FAMILY,
-    shared_channel::FAMILY,
     mig_capability::FAMILY,
-    cannot_start::FAMILY,
     stale_numbers::FAMILY,
     units::FAMILY,
     repair_orphan::FAMILY,
     dynamic_policy::FAMILY,
     driver_not_loaded::FAMILY,
-    unknown_verdict::FAMILY,
-    verify_mismatch::FAMILY,
+    verdicts::FAMILY,
     activity::FAMILY,
     vgpu::FAMILY,
 ];
+
+/// All kinds of findings in the order of the manual.
+pub fn kinds() -> impl Iterator<Item = &'static Kind> {
+    FAMILIES.iter().flat_map(|family| family.kinds)
+}
+
+/// The kind with an id.
+pub fn kind(id: &str) -> Option<&'static Kind> {
+    kinds().find(|kind| kind.id == id)
+}

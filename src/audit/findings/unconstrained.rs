@@ -1,13 +1,10 @@
 //! Finds jobs and containers without any device program in force.
 
-use crate::audit::facts::{Facts, Tenant};
+use crate::audit::facts::Facts;
 use crate::audit::kind::{Family, Kind};
-use crate::audit::tenants::{about_gpus, count, exclusive_with, is_daemon, places};
-use crate::audit::wording;
-use crate::model::Confidence;
-use crate::model::Severity;
-use crate::model::Verdict;
-use crate::model::{Owner, OwnerKind};
+use crate::audit::tenants::{Place, Tenant};
+use crate::audit::{finding, wording};
+use crate::model::{Confidence, Owner, OwnerKind, Severity, Verdict};
 use crate::report::{Cgroup, Finding};
 
 const JOB: Kind = Kind {
@@ -15,21 +12,21 @@ const JOB: Kind = Kind {
     severity: Severity::Critical,
     title: "job without any device program",
     page: "\
-The processes of a job are in cgroups on which no device program is in force, so the kernel lets them open every GPU \
-of the node whose file permissions they pass. Variables such as CUDA_VISIBLE_DEVICES are advice that every program may \
-ignore.
+The processes of a job are in cgroups on which no device program is in force, so the kernel lets them open \
+every GPU of the node whose file permissions they pass. Variables such as CUDA_VISIBLE_DEVICES are advice \
+that every program may ignore.
 
 Causes: Slurm without ConstrainDevices=yes in cgroup.conf, or without File= in gres.conf; Slurm before \
-25.05 after a program could not be loaded, which it only logs; Slurm in a user namespace without a BPF token, which \
-skips the devices; HTCondor with STARTER_HIDE_GPU_DEVICES=false, or where it did not find the GPU's minor; OpenPBS and \
-LSF on a host without the v1 devices controller; Flux under a user's systemd, which may not load programs; somebody \
-detached the programs.
+25.05 after a program could not be loaded, which it only logs; Slurm in a user namespace without a BPF \
+token, which skips the devices; HTCondor with STARTER_HIDE_GPU_DEVICES=false, or where it did not find the \
+GPU's minor; OpenPBS and LSF on a host without the v1 devices controller; Flux under a user's systemd, \
+which may not load programs; somebody detached the programs.
 
-Excuses: sharing.whole_node in the configuration, where jobs get whole nodes; sharing.gpus for each GPU that \
-everybody may use; a v1 device cgroup other than the root's. A job without processes is left out.
+Excuses: sharing.whole_node in the configuration, where jobs get whole nodes; sharing.gpus for each GPU \
+that everybody may use; a v1 device cgroup other than the root's. A job without processes is left out.
 
-What to do: set ConstrainDevices=yes and list every GPU with File= or AutoDetect= in gres.conf, then look into the \
-log of slurmd for programs that could not be loaded. Jobs that run already stay as they are.",
+What to do: set ConstrainDevices=yes and list every GPU with File= or AutoDetect= in gres.conf, then look \
+into the log of slurmd for programs that could not be loaded. Jobs that run already stay as they are.",
 };
 
 const CONTAINER: Kind = Kind {
@@ -37,41 +34,40 @@ const CONTAINER: Kind = Kind {
     severity: Severity::Critical,
     title: "container whose device program is gone",
     page: "\
-A container of docker, containerd, CRI-O, podman or Kubernetes runs without any device program in force and may open \
-every GPU of the node. runc, crun and youki attach a program to each container's cgroup, to a privileged one too \
-(there it allows everything), so a container without a program has lost it.
+A container of docker, containerd, CRI-O, podman or Kubernetes runs without any device program in force and \
+may open every GPU of the node. runc, crun and youki attach a program to each container's cgroup, to a \
+privileged one too (there it allows everything), so a container without a program has lost it.
 
 Causes: agents that want to see all GPUs detach the programs of their own container, as the Datadog agent \
-does with gpu_monitoring.configure_cgroup_perms; a tool that hot-mounts devices failed half way; youki was built \
-without its feature cgroupsv2_devices; the runtime is none of the three, such as a sandbox.
+does with gpu_monitoring.configure_cgroup_perms; a tool that hot-mounts devices failed half way; youki was \
+built without its feature cgroupsv2_devices; the runtime is none of the three, such as a sandbox.
 
 Excuses: a [[daemon]] entry of the configuration for the container's cgroup; sharing.whole_node and \
-sharing.gpus; a container of a user's own engine, which has no right to attach programs and can open no more than its \
-user; a v1 device cgroup other than the root's.
+sharing.gpus; a container of a user's own engine, which has no right to attach programs and can open no \
+more than its user; a v1 device cgroup other than the root's.
 
-What to do: find out who detached it, and start the container again. For a monitoring agent that is to see every GPU, \
-write a [[daemon]] entry, or let its specification ask for the devices.",
+What to do: find out who detached it, and start the container again. For a monitoring agent that is to see \
+every GPU, write a [[daemon]] entry, or let its specification ask for the devices.",
 };
 
 pub(super) const FAMILY: Family = Family { kinds: &[JOB, CONTAINER], find };
 
-fn find(facts: &mut Facts<'_>) -> Vec<Finding> {
-    let tenants = facts.tenants.clone();
-    tenants.iter().filter_map(|tenant| look(facts, tenant)).collect()
+fn find(facts: &Facts<'_>) -> Vec<Finding> {
+    facts.tenants.iter().filter_map(|tenant| look(facts, tenant)).collect()
 }
 
-fn look(facts: &mut Facts<'_>, tenant: &Tenant) -> Option<Finding> {
-    let kind = kind_for(&tenant.sets.owner)?;
-    let open: Vec<usize> = places(facts, tenant).into_iter().filter(|place| is_open(facts, *place)).collect();
+fn look(facts: &Facts<'_>, tenant: &Tenant<'_>) -> Option<Finding> {
+    let kind = kind_for(tenant.owner())?;
+    let open: Vec<Place<'_>> = tenant.places().into_iter().filter(|place| is_open(facts, *place)).collect();
     let place = *open.first()?;
-    let gpus = exclusive_with(facts, place, Verdict::Allow);
+    let gpus = facts.exclusive_with(place, Verdict::Allow);
     let summary = format!(
         "no device program constrains {}: it may open {}",
-        wording::owner(&tenant.sets.owner),
-        count(gpus.len())
+        wording::owner(tenant.owner()),
+        wording::count(gpus.len())
     );
-    let mut found = about_gpus(facts, &kind, place, &gpus, summary);
-    let paths = open.iter().map(|place| facts.path(*place).lossy().into_owned());
+    let mut found = finding::about_gpus(facts, &kind, place, &gpus, summary);
+    let paths = open.iter().map(|place| place.path.lossy().into_owned());
     found.evidence.extend(paths.map(|path| format!("no device program is in force on {path}")));
     explain(&mut found, kind.id == JOB.id);
     Some(found)
@@ -112,19 +108,17 @@ fn kind_for(owner: &Owner) -> Option<Kind> {
     (owner.kind.is_container() && owner.container.is_some() && !excused).then_some(CONTAINER)
 }
 
-fn is_open(facts: &Facts<'_>, place: usize) -> bool {
-    let cgroup: &Cgroup = &facts.cgroups()[place];
+fn is_open(facts: &Facts<'_>, place: Place<'_>) -> bool {
+    let cgroup = place.cgroup;
     let bare = cgroup.programs.is_empty() && cgroup.programs_unknown.is_none();
     let lives = !cgroup.processes.is_empty() && !is_in_v1_group(facts, cgroup);
-    bare && lives
-        && !is_daemon(facts.config, &cgroup.path)
-        && !exclusive_with(facts, place, Verdict::Allow).is_empty()
+    bare && lives && !facts.is_daemon(&cgroup.path) && !facts.exclusive_with(place, Verdict::Allow).is_empty()
 }
 
 /// Whether a v1 device cgroup below the root constrains one of the processes. Its
 /// list may allow GPUs and still constrain.
 fn is_in_v1_group(facts: &Facts<'_>, cgroup: &Cgroup) -> bool {
-    let has_v1 = facts.inspection.observation().devices_v1.is_some();
+    let has_v1 = facts.observation().devices_v1.is_some();
     let group = |process| facts.observed(process).and_then(|process| process.devices_v1.as_ref());
     has_v1
         && cgroup.processes.iter().any(|process| group(process).is_none_or(|group| group.as_bytes() != b"/"))

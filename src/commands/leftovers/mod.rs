@@ -5,16 +5,18 @@ mod standstill;
 
 use standstill::Looked;
 
+use crate::analyse::CallerAllocation;
 use crate::cli::{Exit, LeftoversArgs};
-use crate::commands::files::saved;
+use crate::commands::files::{self, saved};
 use crate::commands::invocation::{Failure, Invocation};
+use crate::commands::node;
 use crate::commands::subject::{allocation, job_name};
 use crate::model::ProblemCode;
 use crate::observation::{Observation, Problem};
 use crate::observe::JobHook;
 use crate::owner::JobName;
-use crate::report::{Leftover, Payload};
-use crate::{analyse, observe, render};
+use crate::report::{Free, Leftover, Payload};
+use crate::{analyse, audit, observe, render};
 
 /// Runs the command. One that is found is an answer, whatever else could not
 /// be seen; that none was found is one only if everything was seen.
@@ -47,7 +49,8 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &LeftoversArgs) -> Resu
             looked = standstill::end(&options, &job, signal, &looked, &mut look)?.unwrap_or(looked);
         }
     }
-    let (observation, payload) = looked;
+    let (observation, mut payload) = looked;
+    payload.free = others(invocation, args, &job, &granted, &observation)?.map(Box::new);
     let found = is_found(&payload);
     let complete = answer(invocation, args.porcelain, &job_name::text(&job), &observation, payload)?;
     Ok(if found { Exit::No } else { complete })
@@ -72,6 +75,28 @@ fn observe(
         false => JobHook::default(),
     };
     Ok(observe::leftovers(&invocation.options(), job, hook)?)
+}
+
+/// Who else holds the GPUs that the job was allocated. In a hook that is `gpumap free`'s to
+/// say: there every process of the node would have to be looked into.
+fn others(
+    invocation: &mut Invocation<'_>,
+    args: &LeftoversArgs,
+    job: &JobName,
+    granted: &CallerAllocation,
+    observation: &Observation,
+) -> Result<Option<Free>, Failure> {
+    if args.allocation.slurm.from_env || args.porcelain || granted.list.is_none() {
+        return Ok(None);
+    }
+    let (config, _) = files::config(invocation, None, None)?;
+    let whole = match invocation.global.from {
+        Some(_) => None,
+        None => Some(node::whole(invocation, &args.allocation, None)?),
+    };
+    let observation = whole.as_ref().unwrap_or(observation);
+    let payload = audit::free(observation, Some(job), granted, &config, &invocation.decoding)?;
+    Ok(payload.free.map(|free| *free))
 }
 
 /// The problem of an observation without details of any process: a process that left

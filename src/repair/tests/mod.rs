@@ -65,7 +65,8 @@ fn a_reload_took_the_gpu() {
     assert_eq!(
         step.undo.as_deref(),
         Some(
-            "systemctl set-property --runtime -- container.scope DeviceAllow= 'DeviceAllow=char-* m' 'DeviceAllow=/dev/char/1:3 rwm'"
+            "systemctl set-property --runtime -- container.scope DeviceAllow= 'DeviceAllow=char-* m' \
+             'DeviceAllow=/dev/char/1:3 rwm'"
         )
     );
     assert!(repair.remaining.is_empty() && repair.refusals.is_empty(), "{:?}", repair.refusals);
@@ -154,7 +155,11 @@ fn the_next_reload() {
     let before =
         |lines: &str| Observation { units: vec![unit(lines)], ..load("nodes/systemd-before-reload.json") };
     let request = RepairRequest { prevent: true, ..RepairRequest::default() };
-    let defaults = "DevicePolicy=strict\nDeviceAllow=char-136 rwm\nDeviceAllow=/dev/char/10:200 rwm\nDeviceAllow=/dev/char/5:2 rwm\nDeviceAllow=/dev/char/5:0 rwm\nDeviceAllow=/dev/char/1:9 rwm\nDeviceAllow=/dev/char/1:8 rwm\nDeviceAllow=/dev/char/1:7 rwm\nDeviceAllow=/dev/char/1:5 rwm\nDeviceAllow=/dev/char/1:3 rwm\nDeviceAllow=char-* m\nDeviceAllow=block-* m";
+    let defaults = "DevicePolicy=strict\nDeviceAllow=char-136 rwm\nDeviceAllow=/dev/char/10:200 \
+                    rwm\nDeviceAllow=/dev/char/5:2 rwm\nDeviceAllow=/dev/char/5:0 \
+                    rwm\nDeviceAllow=/dev/char/1:9 rwm\nDeviceAllow=/dev/char/1:8 \
+                    rwm\nDeviceAllow=/dev/char/1:7 rwm\nDeviceAllow=/dev/char/1:5 \
+                    rwm\nDeviceAllow=/dev/char/1:3 rwm\nDeviceAllow=char-* m\nDeviceAllow=block-* m";
     let repair = of(&before(defaults), &request);
     assert_eq!(state(&repair), "missing");
     assert_eq!(repair.intention.as_ref().unwrap().source, IntentionSource::InForce);

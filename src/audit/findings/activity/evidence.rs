@@ -1,22 +1,22 @@
 //! What the findings about activity have in common: whose a process is, and how its
 //! use of a GPU reads.
 
-use crate::audit::facts::{Facts, Tenant, is_within};
+use crate::audit::facts::Facts;
 use crate::audit::finding;
+use crate::audit::kind::Kind;
+use crate::audit::tenants::{Tenant, is_within};
 use crate::model::{CgroupPath, CountTable};
 use crate::report::{ActiveProcess, Activity, Cgroup, Finding, FindingProcess, GpuUse, LostCalls, Process};
 
-use crate::audit::kind::Kind;
-
 /// The tenant that a process belongs to, the innermost of those around it.
-pub(super) fn tenant<'f>(facts: &'f Facts<'_>, process: &ActiveProcess) -> Option<&'f Tenant> {
+pub(super) fn tenant<'f, 'a>(facts: &'f Facts<'a>, process: &ActiveProcess) -> Option<&'f Tenant<'a>> {
     let owner = process.owner.as_ref()?;
-    let around = facts.tenants.iter().filter(|tenant| is_within(owner, &tenant.sets.owner));
+    let around = facts.tenants.iter().filter(|tenant| is_within(owner, tenant.owner()));
     around.max_by_key(|tenant| tenant.sets.cgroup.len())
 }
 
 /// The processes of a tenant that made calls.
-pub(super) fn active_of<'a>(activity: &'a Activity, tenant: &Tenant) -> Vec<&'a ActiveProcess> {
+pub(super) fn active_of<'a>(activity: &'a Activity, tenant: &Tenant<'_>) -> Vec<&'a ActiveProcess> {
     let top = CgroupPath::new(&tenant.sets.cgroup);
     let is_its = |it: &&ActiveProcess| {
         it.cgroup.as_deref().is_some_and(|path| CgroupPath::new(path).is_at_or_below(top))
@@ -26,16 +26,16 @@ pub(super) fn active_of<'a>(activity: &'a Activity, tenant: &Tenant) -> Vec<&'a 
 
 /// Whether calls of a tenant may be missing: something of a process found no room, or a user
 /// who has processes there lost calls.
-pub(super) fn may_miss(facts: &Facts<'_>, activity: &Activity, tenant: &Tenant) -> bool {
+pub(super) fn may_miss(activity: &Activity, tenant: &Tenant<'_>) -> bool {
     let of_anybody = |lost: &LostCalls| is_missing(lost) && lost.uid.is_none();
-    loses(facts, activity, tenant) || activity.lost.iter().any(of_anybody)
+    loses(activity, tenant) || activity.lost.iter().any(of_anybody)
 }
 
 /// Whether calls of a tenant, or of a user who has processes there, are known to be missing.
-pub(super) fn loses(facts: &Facts<'_>, activity: &Activity, tenant: &Tenant) -> bool {
+pub(super) fn loses(activity: &Activity, tenant: &Tenant<'_>) -> bool {
     let active = active_of(activity, tenant);
     let is_of = |uid: u32| {
-        processes_of(facts, tenant).any(|it| it.uid == uid || it.uid >= SUBORDINATE)
+        processes_of(tenant).any(|it| it.uid == uid || it.uid >= SUBORDINATE)
             || active.iter().any(|it| it.uid == uid || it.uid >= SUBORDINATE)
     };
     let is_lost = |lost: &LostCalls| is_missing(lost) && lost.uid.is_some_and(is_of);
@@ -53,30 +53,27 @@ const LOOKED_FOR_AGAIN: [CountTable; 3] =
 const SUBORDINATE: u32 = 65_536;
 
 /// All processes of a tenant.
-pub(super) fn processes_of<'f>(
-    facts: &'f Facts<'_>,
-    tenant: &'f Tenant,
-) -> impl Iterator<Item = &'f Process> {
-    let cgroups = tenant.cgroups.iter().filter_map(|place| facts.cgroups().get(*place));
-    cgroups.flat_map(|cgroup| &cgroup.processes)
+pub(super) fn processes_of<'a>(tenant: &Tenant<'a>) -> impl Iterator<Item = &'a Process> {
+    tenant.cgroups.iter().flat_map(|place| &place.cgroup.processes)
 }
 
 /// A finding about the topmost cgroup of a tenant.
-pub(super) fn about(facts: &Facts<'_>, kind: &Kind, tenant: &Tenant, summary: String) -> Finding {
-    let top = tenant.cgroups.first().and_then(|place| facts.cgroups().get(*place));
-    let found = top
-        .map_or_else(|| finding::new(kind, summary.clone()), |top| finding::at(kind, top, summary.clone()));
-    Finding { owner: Some(tenant.sets.owner.clone()), ..found }
+pub(super) fn about(kind: &Kind, tenant: &Tenant<'_>, summary: String) -> Finding {
+    let found = match tenant.cgroups.first() {
+        Some(top) => finding::at(kind, top.cgroup, summary),
+        None => finding::new(kind, summary),
+    };
+    Finding { owner: Some(tenant.owner().clone()), ..found }
 }
 
 /// The cgroup of a process that made calls, and the process as it was observed.
-pub(super) fn observed<'f>(
-    facts: &'f Facts<'_>,
+pub(super) fn observed<'a>(
+    facts: &Facts<'a>,
     process: &ActiveProcess,
-) -> Option<(&'f Cgroup, FindingProcess)> {
-    facts.cgroups().iter().find_map(|cgroup| {
+) -> Option<(&'a Cgroup, FindingProcess)> {
+    facts.places.iter().find_map(|place| {
         let is_it = |it: &&Process| (it.pid, it.start_time) == (process.pid, process.start_time);
-        cgroup.processes.iter().find(is_it).map(|it| (cgroup, finding::process(it)))
+        place.cgroup.processes.iter().find(is_it).map(|it| (place.cgroup, finding::process(it)))
     })
 }
 

@@ -1,14 +1,10 @@
 //! Finds what is wrong with the use of GPUs, where somebody counts the calls that
 //! processes make.
 
-mod dead;
 mod evidence;
-mod foreign;
-mod hang;
-mod idle;
-mod pages;
-mod two;
+mod stuck;
 mod unused;
+mod whose;
 
 use crate::audit::facts::Facts;
 use crate::audit::kind::Family;
@@ -16,17 +12,17 @@ use crate::report::Finding;
 
 /// What this file looks for.
 pub(super) const FAMILY: Family = Family {
-    kinds: &[pages::FOREIGN, pages::TWO, pages::DEAD, pages::IDLE, pages::HANG, pages::UNUSED],
+    kinds: &[whose::FOREIGN, whose::TWO, stuck::DEAD, unused::IDLE, stuck::HANG, unused::UNUSED],
     find,
 };
 
-fn find(facts: &mut Facts<'_>) -> Vec<Finding> {
-    let Some(activity) = facts.inspection.payload().activity.clone() else { return Vec::new() };
-    let mut findings = foreign::find(facts, &activity);
-    findings.extend(two::find(facts, &activity));
-    findings.extend(dead::find(facts, &activity));
-    findings.extend(idle::find(facts, &activity));
-    findings.extend(hang::find(facts, &activity));
-    findings.extend(unused::find(facts, &activity));
+fn find(facts: &Facts<'_>) -> Vec<Finding> {
+    let Some(activity) = &facts.inspection.payload().activity else { return Vec::new() };
+    let mut findings = whose::foreign(facts, activity);
+    findings.extend(whose::two(facts, activity));
+    findings.extend(stuck::dead(facts, activity));
+    findings.extend(unused::idle(facts, activity));
+    findings.extend(stuck::hanging(facts, activity));
+    findings.extend(unused::unused(facts, activity));
     findings
 }

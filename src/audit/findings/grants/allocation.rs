@@ -1,81 +1,112 @@
 //! Compares what the scheduler allocated with what the rules allow.
 
-use std::collections::BTreeSet;
-
-use super::evidence::{decided, instance, processes};
-use super::pages::{ALLOC_WITHOUT_GRANT, GRANT_WITHOUT_ALLOC};
-use crate::audit::access::{TenantAccess, opens_instance, verdict};
+use super::double::Covered;
 use crate::audit::facts::Facts;
+use crate::audit::kind::Kind;
+use crate::audit::tenants::{Place, Tenant};
 use crate::audit::{finding, wording};
-use crate::model::Severity;
-use crate::model::Verdict;
-use crate::model::{AllocationSource, Confidence, InstanceKey};
+use crate::model::{AllocationSource, Confidence, InstanceKey, Severity, Verdict};
 use crate::report::{Finding, FindingDevice, Gpu, GpuSet, MigInstance};
 
+pub(super) const GRANT_WITHOUT_ALLOC: Kind = Kind {
+    id: "grant-without-alloc",
+    severity: Severity::Critical,
+    title: "a job that may open a GPU it was not allocated",
+    page: "\
+Device rules are in force on the job, and they let it open a GPU that the scheduler did not allocate to it.
+
+The allocation comes from the environment of Prolog or Epilog (--from-env) or from the caller \
+(--allocated). Without them it is read from the environment of the job's processes, which the user can \
+fake: then the finding is a warning, and its confidence is claimed. gres.conf says which GPUs Slurm's \
+numbers mean; the evidence names assumptions.
+
+Causes: another program replaced the job's; a container runtime grants GPUs by itself; minors changed.
+
+Excuses: the allocation of that GPU is not known; the configuration shares the GPU (sharing.gpus) or gives \
+whole nodes (sharing.whole_node). A GPU that is open to all or granted twice has a finding of its own, and \
+so has a job without any program.
+
+What to do: look at the deciding instruction (gpumap explain), and at who loaded the program and when.",
+};
+
+pub(super) const ALLOC_WITHOUT_GRANT: Kind = Kind {
+    id: "alloc-without-grant",
+    severity: Severity::Warning,
+    title: "a job that may not open a GPU it was allocated",
+    page: "\
+The scheduler allocated a GPU to the job, but every cgroup of the job is denied it: programs of the job \
+fail, or run without the GPU. Isolation holds.
+
+Causes: systemctl daemon-reload, after which systemd adds its own, narrower program; an agent that takes \
+devices away; a GPU whose minor changed or whose node is gone; a gres.conf whose numbers are not those of \
+slurmd.
+
+Excuses: the job's own cgroup may open the GPU, and only a step may not. If the allocation is read from the \
+environment of the job's processes, confidence is claimed.
+
+What to do: compare the rules in force (gpumap cgroup) with gres.conf, and start the job again once the \
+rules are right.",
+};
+
 /// A device, the cgroup it matters in, and its GPU.
-type Wrong = (FindingDevice, usize, Gpu);
+struct Wrong<'a> {
+    device: FindingDevice,
+    place: Place<'a>,
+    gpu: &'a Gpu,
+}
 
 /// Compares the allocation of every tenant with its rules, in both directions. GPUs
 /// that are open to all or granted twice have a finding already.
-pub(super) fn find(
-    facts: &mut Facts<'_>,
-    access: &TenantAccess,
-    unmanaged: &BTreeSet<usize>,
-    covered: &BTreeSet<(usize, String)>,
-) -> Vec<Finding> {
+pub(super) fn find(facts: &Facts<'_>, unmanaged: &[&Gpu], covered: &[Covered<'_>]) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for tenant in 0..facts.tenants.len() {
-        let Some(set) = facts.tenants.get(tenant).map(|tenant| tenant.sets.allocated.clone()) else {
-            continue;
+    for tenant in &facts.tenants {
+        let Some(allocated) = &tenant.sets.allocated.gpus else { continue };
+        let is_covered = |wrong: &Wrong<'_>| {
+            let key = wrong.device.gpu.as_deref().unwrap_or_default();
+            covered.iter().any(|(owner, of)| *owner == tenant.owner() && of == key)
         };
-        let Some(allocated) = set.gpus.clone() else { continue };
-        let mut extra = extra(facts, access, tenant, &allocated, &set, unmanaged);
-        extra.retain(|(device, ..)| !covered.contains(&(tenant, device.gpu.clone().unwrap_or_default())));
-        findings.extend(with_extra(facts, tenant, &set, extra));
-        let missing = missing(facts, access, tenant, &allocated, &set);
-        let occupied = access.own.get(tenant).map(|own| own.occupied.clone()).unwrap_or_default();
-        findings.extend(with_missing(facts, tenant, &set, &occupied, missing));
+        let mut extra = extra(facts, tenant, allocated, unmanaged);
+        extra.retain(|wrong| !is_covered(wrong));
+        findings.extend(with_extra(facts, tenant, &extra));
+        findings.extend(with_missing(facts, tenant, &missing(facts, tenant, allocated)));
     }
     findings
 }
 
 /// The GPUs that a constrained tenant may open besides its allocation.
-fn extra(
-    facts: &mut Facts<'_>,
-    access: &TenantAccess,
-    tenant: usize,
+fn extra<'a>(
+    facts: &Facts<'a>,
+    tenant: &Tenant<'a>,
     allocated: &[String],
-    set: &GpuSet,
-    unmanaged: &BTreeSet<usize>,
-) -> Vec<Wrong> {
-    let Some(own) = access.own.get(tenant).filter(|own| own.is_constrained()) else { return Vec::new() };
-    if facts.config.sharing.whole_node {
+    unmanaged: &[&Gpu],
+) -> Vec<Wrong<'a>> {
+    let set = &tenant.sets.allocated;
+    if !tenant.is_constrained() || facts.config.sharing.whole_node {
         return Vec::new();
     }
     let mut found = Vec::new();
-    for (index, gpu) in facts.inspection.gpus().to_vec().into_iter().enumerate() {
-        let Some(place) = access.allows(facts, tenant, index) else { continue };
-        if unmanaged.contains(&index)
+    for gpu in facts.gpus() {
+        let Some(place) = tenant.allows(gpu) else { continue };
+        if unmanaged.contains(&gpu)
             || facts.config.sharing.has_gpu(&gpu.key)
             || set.unknown.contains(&gpu.key)
         {
             continue;
         }
         if !allocated.contains(&gpu.key) {
-            found.push((finding::gpu(&gpu), place, gpu));
+            found.push(Wrong { device: finding::gpu(gpu), place, gpu });
             continue;
         }
         // The GPU is its own; with MIG, perhaps only some instances are.
         let is_whole = !set.instances.iter().any(|instance| InstanceKey::is_on(instance, &gpu.key));
-        for part in gpu.mig.iter().filter(|_| !is_whole) {
-            let Some(key) = part.key(&gpu) else { continue };
-            let known = set.instances.contains(&key) || set.unknown.contains(&key);
-            let open = |facts: &mut Facts<'_>| {
-                own.occupied.iter().copied().find(|place| opens_instance(facts, *place, part))
-            };
-            if let Some(place) = if known { None } else { open(facts) } {
-                found.push((instance(&gpu, part), place, gpu.clone()));
-            }
+        let is_foreign = |part: &&MigInstance| {
+            let is_known = |key: String| set.instances.contains(&key) || set.unknown.contains(&key);
+            part.key(gpu).is_some_and(|key| !is_known(key))
+        };
+        for part in gpu.mig.iter().filter(|_| !is_whole).filter(is_foreign) {
+            let mut occupied = tenant.occupied.iter().copied();
+            let place = occupied.find(|place| facts.opens_instance(*place, part));
+            found.extend(place.map(|place| Wrong { device: finding::instance(gpu, part), place, gpu }));
         }
     }
     found
@@ -83,118 +114,107 @@ fn extra(
 
 /// The GPUs that a tenant was allocated and may open from none of its cgroups. A
 /// step may have fewer than its job; then the job's own cgroup has all.
-fn missing(
-    facts: &Facts<'_>,
-    access: &TenantAccess,
-    tenant: usize,
-    allocated: &[String],
-    set: &GpuSet,
-) -> Vec<Wrong> {
-    let Some(own) = access.own.get(tenant) else { return Vec::new() };
-    let Some(top) = own.places.first().copied() else { return Vec::new() };
-    let gpus = facts.inspection.gpus().iter().enumerate();
-    let denied = gpus.filter(|(index, gpu)| {
-        let everywhere = own.places.iter().all(|place| verdict(facts, *place, *index) == Verdict::Deny);
-        allocated.contains(&gpu.key) && !set.unknown.contains(&gpu.key) && everywhere
-    });
-    denied.map(|(_, gpu)| (finding::gpu(gpu), top, gpu.clone())).collect()
+fn missing<'a>(facts: &Facts<'a>, tenant: &Tenant<'a>, allocated: &[String]) -> Vec<Wrong<'a>> {
+    let Some(place) = tenant.own.first().copied() else { return Vec::new() };
+    let unknown = &tenant.sets.allocated.unknown;
+    let is_denied = |gpu: &&Gpu| {
+        let everywhere = tenant.own.iter().all(|place| place.verdict(gpu) == Verdict::Deny);
+        allocated.contains(&gpu.key) && !unknown.contains(&gpu.key) && everywhere
+    };
+    let denied = facts.gpus().iter().filter(is_denied);
+    denied.map(|gpu| Wrong { device: finding::gpu(gpu), place, gpu }).collect()
 }
 
-fn with_extra(facts: &mut Facts<'_>, tenant: usize, set: &GpuSet, wrong: Vec<Wrong>) -> Option<Finding> {
-    let (owner, devices, mut base) = base(facts, tenant, set, wrong)?;
-    let summary = format!("{owner} may open {devices}, which it was not allocated");
-    let told = set.is_trusted();
-    base.excuses.push("it is not open to all jobs, and no other owner may open it".to_owned());
-    base.excuses.push("the configuration neither shares it (sharing.gpus) nor gives whole nodes".to_owned());
+fn with_extra(facts: &Facts<'_>, tenant: &Tenant<'_>, wrong: &[Wrong<'_>]) -> Option<Finding> {
+    let base = base(facts, tenant, wrong)?;
+    let (owner, devices) = (wording::owner(tenant.owner()), names(wrong));
+    let is_trusted = tenant.sets.allocated.is_trusted();
     Some(Finding {
+        id: GRANT_WITHOUT_ALLOC.id.to_owned(),
+        severity: if is_trusted { GRANT_WITHOUT_ALLOC.severity } else { Severity::Warning },
+        summary: format!("{owner} may open {devices}, which it was not allocated"),
+        excuses: vec![
+            "it is not open to all jobs, and no other owner may open it".to_owned(),
+            "the configuration neither shares it (sharing.gpus) nor gives whole nodes".to_owned(),
+        ],
         advice:
             "Compare gres.conf with the job's allocation (scontrol show job -d); a container runtime or an \
                  agent may have replaced the scheduler's program."
                 .to_owned(),
-        severity: if told { GRANT_WITHOUT_ALLOC.severity } else { Severity::Warning },
-        ..with_kind(finding::new(&GRANT_WITHOUT_ALLOC, summary), base)
+        ..base
     })
 }
 
-fn with_missing(
-    facts: &mut Facts<'_>,
-    tenant: usize,
-    set: &GpuSet,
-    occupied: &[usize],
-    wrong: Vec<Wrong>,
-) -> Option<Finding> {
-    let (owner, devices, mut base) = base(facts, tenant, set, wrong)?;
-    base.processes = processes(facts, occupied, "");
-    base.excuses.push(
-        "it is denied in every cgroup of the job, not only in a step with a part of its GPUs".to_owned(),
-    );
-    let summary =
-        format!("{owner} was allocated {devices} and may not open it: what it starts there will fail");
+fn with_missing(facts: &Facts<'_>, tenant: &Tenant<'_>, wrong: &[Wrong<'_>]) -> Option<Finding> {
+    let base = base(facts, tenant, wrong)?;
+    let (owner, devices) = (wording::owner(tenant.owner()), names(wrong));
     Some(Finding {
-        advice: "Compare the rules with gres.conf (gpumap explain shows the program): a systemd reload, an agent or \
-                 another number of the device may have taken it away."
+        id: ALLOC_WITHOUT_GRANT.id.to_owned(),
+        severity: ALLOC_WITHOUT_GRANT.severity,
+        summary: format!(
+            "{owner} was allocated {devices} and may not open it: what it starts there will fail"
+        ),
+        processes: finding::holders_first(&tenant.occupied, ""),
+        excuses: vec![
+            "it is denied in every cgroup of the job, not only in a step with a part of its GPUs".to_owned(),
+        ],
+        advice: "Compare the rules with gres.conf (gpumap explain shows the program): a systemd reload, an \
+                 agent or another number of the device may have taken it away."
             .to_owned(),
-..with_kind(finding::new(&ALLOC_WITHOUT_GRANT, summary), base)
+        ..base
     })
 }
 
-/// The part that both findings share: the owner and the devices in words.
-fn base(
-    facts: &mut Facts<'_>,
-    tenant: usize,
-    set: &GpuSet,
-    wrong: Vec<Wrong>,
-) -> Option<(String, String, Finding)> {
-    let (device, place, gpu) = wrong.first().cloned()?;
-    let row = facts.tenants.get(tenant)?.clone();
-    let mut places: Vec<usize> = wrong.iter().map(|(_, place, _)| *place).collect();
-    places.dedup();
-    let names: Vec<String> = wrong
-        .iter()
-        .map(|(device, _, gpu)| match gpu.mig.is_empty() {
-            true => wording::gpu(gpu),
-            false => device.gpu.clone().unwrap_or_default(),
-        })
-        .collect();
+/// The part that both findings share.
+fn base(facts: &Facts<'_>, tenant: &Tenant<'_>, wrong: &[Wrong<'_>]) -> Option<Finding> {
+    let first = wrong.first()?;
+    let set = &tenant.sets.allocated;
+    let all = all(facts, set);
     let mut evidence = vec![match set.source {
-        Some(AllocationSource::Hook) => {
-            format!("the scheduler's hook says it was allocated {}", all(facts, set))
+        Some(AllocationSource::Hook) => format!("the scheduler's hook says it was allocated {all}"),
+        Some(AllocationSource::Given) => format!("the caller says it was allocated {all}"),
+        _ => {
+            format!("the environment of its processes, which the user can fake, says it was allocated {all}")
         }
-        Some(AllocationSource::Given) => format!("the caller says it was allocated {}", all(facts, set)),
-        _ => format!(
-            "the environment of its processes, which the user can fake, says it was allocated {}",
-            all(facts, set)
-        ),
     }];
     evidence.extend(set.why.iter().cloned());
-    let why = |(_, place, gpu): &Wrong| {
-        let path = facts.path(*place).lossy().into_owned();
-        let verdict = facts.cgroups().get(*place)?.gpus.iter().find(|verdict| verdict.gpu == gpu.key)?;
-        let why = verdict.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-        Some(format!("{path}: {} {} (rw){why}", verdict.verdict, wording::gpu(gpu)))
-    };
-    evidence.extend(wording::clauses(wrong.iter().filter_map(why).collect()));
-    let finding = Finding {
-        cgroup: facts.cgroups().get(place).map(|cgroup| cgroup.path.clone()),
-        cgroup_hex: facts.cgroups().get(place).and_then(|cgroup| cgroup.path_hex.clone()),
-        owner: Some(row.sets.owner.clone()),
-        processes: processes(facts, &places, &gpu.key),
-        devices: wrong.iter().map(|(device, ..)| device.clone()).collect(),
-        programs: decided(facts, place, &gpu, part_of(&gpu, device.gpu.as_deref())),
+    evidence.extend(wording::clauses(wrong.iter().filter_map(verdict).collect()));
+    let mut places: Vec<Place<'_>> = wrong.iter().map(|wrong| wrong.place).collect();
+    places.dedup();
+    Some(Finding {
+        cgroup: Some(first.place.cgroup.path.clone()),
+        cgroup_hex: first.place.cgroup.path_hex.clone(),
+        owner: Some(tenant.owner().clone()),
+        processes: finding::holders_first(&places, &first.gpu.key),
+        devices: wrong.iter().map(|wrong| wrong.device.clone()).collect(),
+        programs: finding::decided(facts, first.place, first.gpu, part_of(first)),
         confidence: confidence(set),
         evidence,
         ..Finding::default()
+    })
+}
+
+/// The devices in words.
+fn names(wrong: &[Wrong<'_>]) -> String {
+    let name = |wrong: &Wrong<'_>| match wrong.gpu.mig.is_empty() {
+        true => wording::gpu(wrong.gpu),
+        false => wrong.device.gpu.clone().unwrap_or_default(),
     };
-    Some((wording::owner(&row.sets.owner), wording::list(&names), finding))
+    wording::list(&wrong.iter().map(name).collect::<Vec<_>>())
 }
 
-/// The instance with a key.
-fn part_of<'a>(gpu: &'a Gpu, key: Option<&str>) -> Option<&'a MigInstance> {
-    gpu.mig.iter().find(|part| part.key(gpu).as_deref() == key && key.is_some())
+/// What the rules say of a GPU, and why.
+fn verdict(wrong: &Wrong<'_>) -> Option<String> {
+    let cgroup = wrong.place.cgroup;
+    let verdict = cgroup.gpus.iter().find(|verdict| verdict.gpu == wrong.gpu.key)?;
+    let why = verdict.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+    Some(format!("{}: {} {} (rw){why}", cgroup.path, verdict.verdict, wording::gpu(wrong.gpu)))
 }
 
-fn with_kind(kind: Finding, base: Finding) -> Finding {
-    Finding { id: kind.id, severity: kind.severity, summary: kind.summary, ..base }
+/// The instance that is wrong.
+fn part_of<'a>(wrong: &Wrong<'a>) -> Option<&'a MigInstance> {
+    let key = wrong.device.gpu.as_ref()?;
+    wrong.gpu.mig.iter().find(|part| part.key(wrong.gpu).as_ref() == Some(key))
 }
 
 fn confidence(set: &GpuSet) -> Confidence {
@@ -211,6 +231,5 @@ fn all(facts: &Facts<'_>, set: &GpuSet) -> String {
         return wording::list(&set.instances);
     }
     let has = |gpu: &&Gpu| set.gpus.as_ref().is_some_and(|gpus| gpus.contains(&gpu.key));
-    let names: Vec<String> = facts.inspection.gpus().iter().filter(has).map(wording::gpu).collect();
-    if names.is_empty() { "no GPU".to_owned() } else { wording::list(&names) }
+    wording::gpus(facts.gpus().iter().filter(has))
 }

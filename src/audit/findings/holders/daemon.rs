@@ -2,8 +2,8 @@
 //! monitoring, MPS, display servers, and those that the configuration names. A
 //! command name is no proof, because every process can choose its own.
 
-use crate::audit::access::TenantAccess;
 use crate::audit::facts::Facts;
+use crate::audit::tenants::Place;
 use crate::model::{CgroupPath, SharedRole};
 use crate::report::Process;
 
@@ -43,25 +43,41 @@ pub(super) fn exe(facts: &Facts<'_>, process: &Process) -> Option<String> {
 }
 
 /// Whether a process may hold any GPU. `place` is its cgroup.
-pub(super) fn is_excused(facts: &Facts<'_>, access: &TenantAccess, process: &Process, place: usize) -> bool {
-    let Some(exe) = exe(facts, process) else { return false };
-    let known = Candidate { facts, process, exe: &exe, place };
-    known.is_configured()
-        || known.is_daemon()
-        || known.is_monitoring(access)
-        || known.is_mps()
-        || known.is_display()
-        || known.is_scheduler()
+pub(super) fn is_excused(facts: &Facts<'_>, process: &Process, place: Place<'_>) -> bool {
+    candidate(facts, process, place, |known| known.is_standing() || known.is_mps())
+}
+
+/// Whether a process holds GPUs all the time, whoever computes: it keeps nobody from using
+/// them. An MPS daemon of a user does not, because it is there for that user's processes.
+pub(in crate::audit) fn is_standing(facts: &Facts<'_>, process: &Process, place: Place<'_>) -> bool {
+    candidate(facts, process, place, |known| known.is_standing() || process.uid == 0 && known.is_mps())
+}
+
+fn candidate(
+    facts: &Facts<'_>,
+    process: &Process,
+    place: Place<'_>,
+    is: impl FnOnce(Candidate<'_>) -> bool,
+) -> bool {
+    exe(facts, process).is_some_and(|exe| is(Candidate { facts, process, exe: &exe, place }))
 }
 
 struct Candidate<'a> {
     facts: &'a Facts<'a>,
     process: &'a Process,
     exe: &'a str,
-    place: usize,
+    place: Place<'a>,
 }
 
 impl Candidate<'_> {
+    fn is_standing(&self) -> bool {
+        self.is_configured()
+            || self.is_daemon()
+            || self.is_monitoring()
+            || self.is_display()
+            || self.is_scheduler()
+    }
+
     /// All that the configuration says must match.
     fn is_configured(&self) -> bool {
         self.facts.config.daemons.iter().any(|daemon| {
@@ -81,8 +97,8 @@ impl Candidate<'_> {
     }
 
     /// `nvidia-smi` of root, outside of jobs and containers.
-    fn is_monitoring(&self, access: &TenantAccess) -> bool {
-        let outside = access.innermost.get(self.place).is_none_or(Option::is_none);
+    fn is_monitoring(&self) -> bool {
+        let outside = self.facts.tenant_at(self.place).is_none();
         outside && self.process.uid == 0 && self.is("nvidia-smi")
     }
 
@@ -94,9 +110,9 @@ impl Candidate<'_> {
     }
 
     fn has_tenant(&self) -> bool {
-        let places = self.facts.tenants.iter().flat_map(|tenant| &tenant.cgroups);
-        let mut inside = places.filter_map(|place| self.facts.cgroups().get(*place));
-        inside.any(|cgroup| cgroup.processes.iter().any(|process| process.uid == self.process.uid))
+        let mut places = self.facts.tenants.iter().flat_map(|tenant| &tenant.cgroups);
+        let is_its = |process: &Process| process.uid == self.process.uid;
+        places.any(|place| place.cgroup.processes.iter().any(is_its))
     }
 
     /// A display server: of root, or without the node that computing takes.
@@ -110,7 +126,7 @@ impl Candidate<'_> {
 
     /// The scheduler's own daemon in the scheduler's own cgroup.
     fn is_scheduler(&self) -> bool {
-        let owner = self.facts.cgroups().get(self.place).and_then(|cgroup| cgroup.owner.as_ref());
+        let owner = self.place.cgroup.owner.as_ref();
         let own = owner.is_some_and(|owner| owner.part.is_some())
             || ["/system.slice/slurmd.service", "/system.slice/psid.service"]
                 .contains(&self.process.cgroup.as_str());

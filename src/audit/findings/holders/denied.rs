@@ -3,79 +3,91 @@
 use std::collections::BTreeMap;
 
 use super::daemon;
-use super::evidence::{Reported, having, is_reported, listed, names, owners, process_name};
-use super::pages::HELD_NOT_ALLOWED;
-use crate::audit::access::TenantAccess;
 use crate::audit::facts::Facts;
+use crate::audit::finding::Reported;
+use crate::audit::kind::Kind;
+use crate::audit::tenants::{Place, Tenant, names, number, owners};
 use crate::audit::{finding, wording};
-use crate::model::{DeviceType, Severity};
-use crate::model::{Request, Verdict};
+use crate::model::{DeviceType, Request, Severity, Verdict};
 use crate::report::{Finding, Gpu, Process};
 
-/// A device that one process has open: its number, and its GPU by position.
+pub(super) const HELD_NOT_ALLOWED: Kind = Kind {
+    id: "held-not-allowed",
+    severity: Severity::Critical,
+    title: "a process that holds a GPU its present rules deny",
+    page: "\
+A process has a GPU's node open or mapped, and the rules of its cgroup allow no way of opening that number.
+
+The kernel asks device programs when a device is opened, and never again. An open descriptor stays when the \
+process moves to another cgroup, executes another program, forks, or passes it on.
+
+Causes: the process opened the GPU before it was moved here, or before the program was attached; another \
+process passed it the descriptor; the rule changed later. Only a later rule is certainly harmless, if the \
+GPU belonged to the process before.
+
+Excuses: a daemon that may hold any GPU (see held-by-foreign). The finding is a warning if no other job or \
+container is known to have the GPU. Without the right to read the process's descriptors there is no finding.
+
+What to do: compare the load time of the program that denies with the start of the process, and end the \
+process if it must not use the GPU.",
+};
+
+/// A device number, major and minor.
 type Number = (u32, u32);
 
+/// A GPU that processes of one cgroup hold by a number that is denied.
+struct Held<'a> {
+    gpu: &'a Gpu,
+    number: Number,
+    processes: Vec<&'a Process>,
+}
+
 /// One finding for each cgroup and GPU.
-pub(super) fn find(facts: &mut Facts<'_>, access: &TenantAccess, reported: &mut Reported) -> Vec<Finding> {
-    let gpus = facts.inspection.gpus().to_vec();
-    let granted = access.granted(facts);
+pub(super) fn find(facts: &Facts<'_>, reported: &mut Reported) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for place in 0..facts.cgroups().len() {
-        for ((gpu, number), processes) in in_cgroup(facts, access, place, &gpus, reported) {
-            let Some(of) = gpus.get(gpu) else { continue };
-            reported.extend(processes.iter().map(|one| (one.pid, one.start_time, of.key.clone())));
-            let others = having(facts, access, &granted, gpu, access.innermost.get(place).copied().flatten());
-            findings.extend(report(facts, place, (of, number), &processes, &others));
+    for place in &facts.places {
+        for held in in_cgroup(facts, *place, reported) {
+            held.processes.iter().for_each(|process| reported.add(process, &held.gpu.key));
+            let others = facts.having(held.gpu, facts.tenant_at(*place));
+            findings.push(report(facts, *place, &held, &others));
         }
     }
     findings
 }
 
-/// The holders in a cgroup by GPU, with the number that is denied.
-fn in_cgroup(
-    facts: &mut Facts<'_>,
-    access: &TenantAccess,
-    place: usize,
-    gpus: &[Gpu],
-    reported: &Reported,
-) -> BTreeMap<(usize, Number), Vec<Process>> {
-    let Some(cgroup) = facts.cgroups().get(place) else { return BTreeMap::new() };
-    let holds = |process: &&Process| process.held.as_ref().is_some_and(|held| !held.is_empty());
-    let holders: Vec<Process> = cgroup.processes.iter().filter(holds).cloned().collect();
-    let mut found: BTreeMap<(usize, Number), Vec<Process>> = BTreeMap::new();
-    for process in holders {
-        if daemon::is_excused(facts, access, &process, place) {
-            continue;
-        }
+/// What is held in a cgroup although it is denied, in the order of the inventory.
+fn in_cgroup<'a>(facts: &Facts<'a>, place: Place<'a>, reported: &Reported) -> Vec<Held<'a>> {
+    let mut found: BTreeMap<(usize, Number), Held<'a>> = BTreeMap::new();
+    for process in place.holders().filter(|process| !daemon::is_excused(facts, process, place)) {
         let mut seen = Vec::new();
-        for (gpu, number) in numbers(facts, &process, gpus) {
-            let is_new = gpus.get(gpu).is_some_and(|gpu| !is_reported(reported, &process, &gpu.key));
-            if is_new && !seen.contains(&gpu) && is_denied(facts, place, number) {
-                seen.push(gpu);
-                found.entry((gpu, number)).or_default().push(process.clone());
+        for (at, gpu, number) in numbers(facts, process) {
+            let is_new = !reported.has(process, &gpu.key) && !seen.contains(&at);
+            if is_new && is_denied(facts, place, number) {
+                seen.push(at);
+                let held = || Held { gpu, number, processes: Vec::new() };
+                found.entry((at, number)).or_insert_with(held).processes.push(process);
             }
         }
     }
-    found
+    found.into_values().collect()
 }
 
-/// The GPUs' nodes that a process has open: of the GPU's own driver, as any
-/// number may have a GPU's name.
-fn numbers(facts: &Facts<'_>, process: &Process, gpus: &[Gpu]) -> Vec<(usize, Number)> {
+/// The GPUs' nodes that a process has open, gates first, each with the position of its GPU:
+/// of the GPU's own driver, as any number may have a GPU's name.
+fn numbers<'a>(facts: &Facts<'a>, process: &Process) -> Vec<(usize, &'a Gpu, Number)> {
     let detail = facts.observed(process).and_then(|process| process.detail.as_ref());
     let devices = detail.and_then(|detail| detail.devices.known()).map(Vec::as_slice).unwrap_or_default();
     let numbers = devices.iter().filter(|device| device.kind == DeviceType::Char);
-    let mut found: Vec<(usize, Number)> = numbers
+    let mut found: Vec<(usize, &'a Gpu, Number)> = numbers
         .filter_map(|device| {
-            let number = (device.major, device.minor);
-            let gate = gpus.iter().position(|gpu| gpu.major.zip(gpu.minor) == Some(number));
-            Some((gate.or_else(|| gpus.iter().position(|gpu| is_node_of(gpu, number)))?, number))
+            let open = (device.major, device.minor);
+            let mut gpus = facts.gpus().iter().enumerate();
+            let gate = gpus.clone().find(|(_, gpu)| number(gpu) == Some(open));
+            let (at, gpu) = gate.or_else(|| gpus.find(|(_, gpu)| is_node_of(gpu, open)))?;
+            Some((at, gpu, open))
         })
         .collect();
-    let is_gate = |(gpu, number): &(usize, Number)| {
-        gpus.get(*gpu).is_some_and(|gpu| gpu.major.zip(gpu.minor) == Some(*number))
-    };
-    found.sort_by_key(|one| !is_gate(one));
+    found.sort_by_key(|(_, gpu, open)| number(gpu) != Some(*open));
     found
 }
 
@@ -85,25 +97,16 @@ fn is_node_of(gpu: &Gpu, (major, minor): Number) -> bool {
 }
 
 /// Whether no way of opening it is allowed: how it was opened is not known.
-fn is_denied(facts: &mut Facts<'_>, place: usize, number: Number) -> bool {
+fn is_denied(facts: &Facts<'_>, place: Place<'_>, number: Number) -> bool {
     let requests = [Request::Read, Request::Write, Request::ReadWrite];
     requests.into_iter().all(|request| facts.verdict(place, number, request) == Verdict::Deny)
 }
 
-fn report(
-    facts: &mut Facts<'_>,
-    place: usize,
-    (gpu, number): (&Gpu, Number),
-    processes: &[Process],
-    others: &[usize],
-) -> Option<Finding> {
+fn report(facts: &Facts<'_>, place: Place<'_>, held: &Held<'_>, others: &[&Tenant<'_>]) -> Finding {
+    let Held { gpu, number: open, processes } = held;
     let name = wording::gpu(gpu);
-    let programs = facts.decisions(place, number, Request::ReadWrite);
-    let first = processes.first()?;
-    let who = match processes.len() {
-        1 => process_name(first),
-        more => format!("{} and {} more", process_name(first), more - 1),
-    };
+    let programs = facts.decisions(place, *open, Request::ReadWrite);
+    let who = wording::processes(processes);
     let verb = if processes.len() == 1 { "holds" } else { "hold" };
     let mut evidence = wording::clauses(processes.iter().map(|process| started(facts, process)).collect());
     let loaded: Vec<String> = programs
@@ -114,30 +117,38 @@ fn report(
     evidence.extend(loaded);
     evidence.push(match others {
         [] => "no other job or container is known to have it".to_owned(),
-        _ => format!("it is there for {}", names(facts, others)),
+        _ => format!("it is there for {}", names(others)),
     });
-    let cgroup = facts.cgroups().get(place)?;
     let severity = if others.is_empty() { Severity::Warning } else { HELD_NOT_ALLOWED.severity };
     let mut devices = vec![finding::gpu(gpu)];
-    let is_gate = gpu.major.zip(gpu.minor) == Some(number);
-    devices.extend((!is_gate).then(|| finding::device(number, None)));
-    Some(Finding {
-        others: owners(facts, others),
-        processes: listed(&processes.iter().collect::<Vec<_>>()),
+    let is_gate = number(gpu) == Some(*open);
+    devices.extend((!is_gate).then(|| finding::device(*open, None)));
+    Finding {
+        others: owners(others),
+        processes: finding::processes(processes.iter().copied()),
         devices,
         programs,
         evidence,
         severity,
         excuses: vec![
-            "possible without a breach: opened before the process was moved here or before the program was attached, \
+            "possible without a breach: opened before the process was moved here or before the program was \
+             attached, \
              handed over by another process, or the rule changed later"
                 .to_owned(),
             "it is no daemon that may hold any GPU".to_owned(),
         ],
-        advice: "Rules are asked when a device is opened, never later: end the process if it must not use the GPU."
+        advice: "Rules are asked when a device is opened, never later: end the process if it must not use \
+                 the GPU."
             .to_owned(),
-        ..finding::at(&HELD_NOT_ALLOWED, cgroup, format!("{who} {verb} {name}, which the rules in force deny"))
-    })
+        ..finding::at(
+            &HELD_NOT_ALLOWED,
+            place.cgroup,
+            format!(
+                "{who} {verb} {name}, which the rules in \
+                                                                force deny"
+            ),
+        )
+    }
 }
 
 /// When a process started. Ticks are hundredths of a second on every machine
@@ -148,7 +159,7 @@ fn started(facts: &Facts<'_>, process: &Process) -> String {
     let (seconds, rest) = (process.start_time / 100, process.start_time % 100);
     format!(
         "{} of uid {}, {}, started {seconds}.{rest:02} s after boot and has it open",
-        process_name(process),
+        wording::process(process),
         process.uid,
         wording::short(&exe, 120)
     )
@@ -156,7 +167,7 @@ fn started(facts: &Facts<'_>, process: &Process) -> String {
 
 /// When a program was loaded.
 fn loaded(facts: &Facts<'_>, id: u32) -> Option<String> {
-    let program = facts.inspection.payload().programs.as_ref()?.get(&id)?;
+    let program = facts.program(id)?;
     let known = !program.loaded_at.is_empty();
     known.then(|| format!("program {id}, which denies it, was loaded at {}", program.loaded_at))
 }

@@ -1,69 +1,76 @@
 //! Finds processes outside of all jobs that hold a GPU of a job.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::super::grants;
 use super::daemon;
-use super::evidence::{Reported, having, is_reported, listed, names, owners, process_name};
-use super::outside::uids_of;
-use super::pages::HELD_BY_FOREIGN;
-use crate::audit::access::TenantAccess;
 use crate::audit::facts::Facts;
+use crate::audit::finding::Reported;
+use crate::audit::kind::Kind;
+use crate::audit::tenants::{Place, Tenant, holds, names, number, owners};
 use crate::audit::{finding, wording};
-use crate::model::{Confidence, Owner, Request, SharedRole};
+use crate::model::{Confidence, Owner, Request, Severity, SharedRole};
 use crate::report::{Finding, Gpu, Process};
 
+pub(super) const HELD_BY_FOREIGN: Kind = Kind {
+    id: "held-by-foreign",
+    severity: Severity::Critical,
+    title: "a process of no job that holds a GPU which is a job's",
+    page: "\
+A process has a GPU open that was allocated to another owner, or that another owner's rules grant. The \
+process is outside of every job, pod, container and machine, or in a container of an ordinary user that \
+nothing confines.
+
+Causes: logins on a node that nothing confines; services; containers of engines that cannot confine \
+(rootless).
+
+Excuses, in directories of the system: nvidia-persistenced, nv-hostengine, dcgm-exporter, nv-fabricmanager \
+and nvidia-imex in system.slice, as root or in their own unit; nvidia-smi of root; MPS daemons of root or \
+of a user who has a job or container here; display servers in user.slice or system.slice, as root or \
+without nvidia-uvm; slurmd and slurmstepd in their own cgroups; what the configuration names as a \
+[[daemon]] by executable, uid and cgroup; GPUs that the configuration shares. A command name alone excuses \
+nothing. With MIG only a process with an instance of the other owner counts. A GPU that no rule names is \
+reported as gpu-open-to-all.
+
+What to do: end the process, or move its work into a job; if it belongs there, name it in the configuration.",
+};
+
 /// One finding for each cgroup and GPU.
-pub(super) fn find(facts: &mut Facts<'_>, access: &TenantAccess, reported: &Reported) -> Vec<Finding> {
-    let foreign: Vec<usize> = (0..facts.cgroups().len()).filter(|place| holds(facts, *place)).collect();
-    if foreign.is_empty() {
+pub(super) fn find(facts: &Facts<'_>, reported: &Reported) -> Vec<Finding> {
+    let holding = facts.places.iter().copied().filter(|place| place.holders().next().is_some());
+    let holding: Vec<Place<'_>> = holding.collect();
+    if holding.is_empty() {
         return Vec::new();
     }
-    let unmanaged: BTreeSet<usize> = grants::unmanaged(facts, access).into_iter().collect();
-    let granted = access.granted(facts);
-    let gpus = facts.inspection.gpus().to_vec();
+    let unmanaged = grants::unmanaged(facts);
     let mut findings = Vec::new();
-    for place in foreign {
-        let processes = outsiders(facts, access, place);
+    for place in holding {
+        let processes = outsiders(facts, place);
         if processes.is_empty() {
             continue;
         }
-        for (index, gpu) in gpus.iter().enumerate() {
-            let shared = facts.config.sharing.has_gpu(&gpu.key);
-            if shared || unmanaged.contains(&index) {
+        for gpu in facts.gpus() {
+            if facts.config.sharing.has_gpu(&gpu.key) || unmanaged.contains(&gpu) {
                 continue;
             }
-            let having = having(facts, access, &granted, index, None);
-            let holders = holders(facts, gpu, &processes, &having, reported);
+            let having = facts.having(gpu, None);
+            let holders = holders(gpu, &processes, &having, reported);
             findings.extend(report(facts, place, gpu, &holders, &having));
         }
     }
     findings
 }
 
-fn holds(facts: &Facts<'_>, place: usize) -> bool {
-    let cgroup = facts.cgroups().get(place);
-    cgroup.is_some_and(|cgroup| {
-        cgroup.processes.iter().any(|one| one.held.as_ref().is_some_and(|held| !held.is_empty()))
-    })
-}
-
-/// The processes of a cgroup that belong to no job. A container that may open every
-/// device counts as no job unless it is root's, because monitoring runs that way,
-/// and an engine without root cannot confine.
-fn outsiders(facts: &Facts<'_>, access: &TenantAccess, place: usize) -> Vec<Process> {
-    let tenant = access.innermost.get(place).copied().flatten();
+/// The processes of a cgroup that have a GPU open and belong to no job. A container that
+/// may open every device counts as no job unless it is root's, because monitoring runs
+/// that way, and an engine without root cannot confine.
+fn outsiders<'a>(facts: &Facts<'a>, place: Place<'a>) -> Vec<&'a Process> {
+    let tenant = facts.tenant_at(place);
     let unconfined = tenant.is_some_and(|tenant| {
-        let privileged = access.own.get(tenant).is_some_and(|own| own.privileged);
-        let owner = facts.tenants.get(tenant).map(|tenant| &tenant.sets.owner);
-        privileged && owner.is_some_and(|owner| !owner.kind.is_job() && !is_inside(owner))
+        tenant.privileged && !tenant.owner().kind.is_job() && !is_inside(tenant.owner())
     });
-    let cgroup = facts.cgroups().get(place);
-    let all = cgroup.map(|cgroup| cgroup.processes.as_slice()).unwrap_or_default().iter();
-    let all = all.filter(|process| process.held.as_ref().is_some_and(|held| !held.is_empty()));
-    let outside = all.filter(|process| tenant.is_none() || unconfined && process.uid != 0);
-    let strange = outside.filter(|process| !daemon::is_excused(facts, access, process, place));
-    strange.cloned().collect()
+    let outside = place.holders().filter(|process| tenant.is_none() || unconfined && process.uid != 0);
+    outside.filter(|process| !daemon::is_excused(facts, process, place)).collect()
 }
 
 /// Whether an owner is inside a job, container or machine.
@@ -72,71 +79,58 @@ fn is_inside(owner: &Owner) -> bool {
 }
 
 /// The processes that hold a GPU of others; in MIG mode, an instance of others.
-fn holders(
-    facts: &Facts<'_>,
+fn holders<'a>(
     gpu: &Gpu,
-    processes: &[Process],
-    having: &[usize],
+    processes: &[&'a Process],
+    having: &[&Tenant<'_>],
     reported: &Reported,
-) -> Vec<Process> {
+) -> Vec<&'a Process> {
     if having.is_empty() {
         return Vec::new();
     }
-    let theirs: BTreeSet<&String> = having
-        .iter()
-        .filter_map(|tenant| facts.tenants.get(*tenant))
-        .flat_map(|tenant| tenant.sets.allowed.instances.iter().chain(&tenant.sets.allocated.instances))
-        .collect();
-    let holds = |process: &&Process| {
-        let node = process.held.as_ref().is_some_and(|held| held.contains(&gpu.key));
+    let sets = having.iter().map(|tenant| tenant.sets).flat_map(|sets| [&sets.allowed, &sets.allocated]);
+    let theirs: BTreeSet<&String> = sets.flat_map(|set| &set.instances).collect();
+    let is_held = |process: &&&Process| {
         let instance = process.held_instances.iter().any(|instance| theirs.contains(instance));
-        node && (gpu.mig.is_empty() || instance) && !is_reported(reported, process, &gpu.key)
+        holds(process, gpu) && (gpu.mig.is_empty() || instance) && !reported.has(process, &gpu.key)
     };
-    processes.iter().filter(holds).cloned().collect()
+    processes.iter().filter(is_held).copied().collect()
 }
 
 fn report(
-    facts: &mut Facts<'_>,
-    place: usize,
+    facts: &Facts<'_>,
+    place: Place<'_>,
     gpu: &Gpu,
-    holders: &[Process],
-    having: &[usize],
+    holders: &[&Process],
+    having: &[&Tenant<'_>],
 ) -> Option<Finding> {
-    let first = holders.first()?;
+    if holders.is_empty() {
+        return None;
+    }
     let name = wording::gpu(gpu);
-    let programs = match gpu.major.zip(gpu.minor) {
-        Some(number) => facts.decisions(place, number, Request::ReadWrite),
-        None => Vec::new(),
-    };
-    let path = facts.path(place).lossy().into_owned();
-    let who = match holders.len() {
-        1 => process_name(first),
-        more => format!("{} and {} more", process_name(first), more - 1),
-    };
+    let decisions = |number| facts.decisions(place, number, Request::ReadWrite);
+    let path = place.path.lossy();
+    let who = wording::processes(holders);
     let mut evidence = clauses(facts, holders);
     evidence.push(format!("{path} belongs to no job, pod or container with rules of its own"));
-    evidence
-        .extend(wording::clauses(having.iter().filter_map(|tenant| claim(facts, *tenant, gpu)).collect()));
-    let granted = having.iter().filter_map(|tenant| facts.tenants.get(*tenant));
-    let by_rules = granted.clone().any(|tenant| {
-        let is_trusted = tenant.sets.allocated.is_trusted();
-        let denied =
-            tenant.sets.allowed.gpus.as_ref().is_some_and(|gpus| gpus.len() < facts.inspection.gpus().len());
-        is_trusted || denied
+    evidence.extend(wording::clauses(having.iter().map(|tenant| claim(tenant, gpu)).collect()));
+    let by_rules = having.iter().any(|tenant| {
+        let allowed = tenant.sets.allowed.gpus.as_ref();
+        tenant.sets.allocated.is_trusted() || allowed.is_some_and(|gpus| gpus.len() < facts.gpus().len())
     });
-    let is_same_user = is_same_user(facts, holders, having);
+    let is_same_user = is_same_user(holders, having);
     evidence.extend(is_same_user.then(|| "a process of that job has the same user".to_owned()));
-    let cgroup = facts.cgroups().get(place)?;
     let verb = if holders.len() == 1 { "holds" } else { "hold" };
     Some(Finding {
-        others: owners(facts, having),
-        processes: listed(&holders.iter().collect::<Vec<_>>()),
+        others: owners(having),
+        processes: finding::processes(holders.iter().copied()),
         devices: vec![finding::gpu(gpu)],
-        programs,
+        programs: number(gpu).map(decisions).unwrap_or_default(),
         confidence: if by_rules { Confidence::Certain } else { Confidence::Likely },
         evidence,
         excuses: vec![
-            "it is none of the driver's daemons, MPS servers, display servers and monitoring that gpumap knows by \
+            "it is none of the driver's daemons, MPS servers, display servers and monitoring that gpumap \
+             knows by \
              executable, uid and cgroup"
                 .to_owned(),
             "the configuration neither names it as a daemon nor shares the GPU (sharing.gpus)".to_owned(),
@@ -144,48 +138,51 @@ fn report(
         advice: if is_same_user { START_INSIDE } else { END_IT }.to_owned(),
         ..finding::at(
             &HELD_BY_FOREIGN,
-            cgroup,
-            format!("{who} {verb} {name} of {} from outside of any job", names(facts, having)),
+            place.cgroup,
+            format!("{who} {verb} {name} of {} from outside of any job", names(having)),
         )
     })
 }
 
-const START_INSIDE: &str = "Start it inside the job, whose user it has: outside of the job it keeps the GPU after the \
+const START_INSIDE: &str = "Start it inside the job, whose user it has: outside of the job it keeps the GPU \
+                            after the \
                             job's end. End it if the job does not need it.";
-const END_IT: &str = "End it, or move what it does into a job; name it as a [[daemon]] in the configuration if it \
+const END_IT: &str = "End it, or move what it does into a job; name it as a [[daemon]] in the configuration \
+                      if it \
                       belongs there.";
 
 /// Whether all holders are of a user who has processes in one of the jobs. Root is
 /// everywhere, and counts as no job's user.
-fn is_same_user(facts: &Facts<'_>, holders: &[Process], having: &[usize]) -> bool {
+fn is_same_user(holders: &[&Process], having: &[&Tenant<'_>]) -> bool {
     let users: BTreeSet<u32> = holders.iter().map(|process| process.uid).collect();
-    let mut tenants = having.iter().filter_map(|tenant| facts.tenants.get(*tenant));
-    !users.contains(&0) && tenants.any(|tenant| users.is_subset(&uids_of(facts, tenant)))
+    !users.contains(&0) && having.iter().any(|tenant| users.is_subset(&tenant.uids()))
 }
 
 /// The holders, as evidence.
-fn clauses(facts: &Facts<'_>, holders: &[Process]) -> Vec<String> {
-    let clause = |process: &Process| {
+fn clauses(facts: &Facts<'_>, holders: &[&Process]) -> Vec<String> {
+    let clause = |process: &&Process| {
         let exe =
             daemon::exe(facts, process).unwrap_or_else(|| "an executable that could not be read".to_owned());
         let computes = match process.held_shared.iter().any(SharedRole::hints_at_computing) {
             true => "; it also holds what computing takes",
             false => "",
         };
-        format!("{} of uid {} is {}{computes}", process_name(process), process.uid, wording::short(&exe, 120))
+        format!(
+            "{} of uid {} is {}{computes}",
+            wording::process(process),
+            process.uid,
+            wording::short(&exe, 120)
+        )
     };
-    let mut by_text: BTreeMap<String, ()> = BTreeMap::new();
-    by_text.extend(holders.iter().map(|process| (clause(process), ())));
-    wording::clauses(by_text.into_keys().collect())
+    let texts: BTreeSet<String> = holders.iter().map(clause).collect();
+    wording::clauses(texts.into_iter().collect())
 }
 
 /// Why the GPU is a tenant's.
-fn claim(facts: &Facts<'_>, tenant: usize, gpu: &Gpu) -> Option<String> {
-    let sets = &facts.tenants.get(tenant)?.sets;
-    let owner = wording::owner(&sets.owner);
-    let allocated = sets.allocated.gpus.as_ref().is_some_and(|gpus| gpus.contains(&gpu.key));
-    Some(match (allocated, &sets.allocated.source) {
-        (true, Some(source)) => format!("{owner} was allocated {} ({source})", wording::gpu(gpu)),
-        _ => format!("the rules of {owner} let it open {}", wording::gpu(gpu)),
-    })
+fn claim(tenant: &Tenant<'_>, gpu: &Gpu) -> String {
+    let (owner, name) = (wording::owner(tenant.owner()), wording::gpu(gpu));
+    match (tenant.was_allocated(gpu), &tenant.sets.allocated.source) {
+        (true, Some(source)) => format!("{owner} was allocated {name} ({source})"),
+        _ => format!("the rules of {owner} let it open {name}"),
+    }
 }

@@ -3,27 +3,62 @@
 //! In a container that runs a Slurm of its own an environment names a job of that
 //! Slurm: the node's job of the same number has nothing to do with it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::daemon;
-use super::evidence::{Reported, devices, listed, process_name};
-use super::inner_jobs::{InnerJobs, NamedJob};
-use super::pages::{JOB_CLAIM_MISMATCH, PROCESS_OUTSIDE_JOB};
-use crate::audit::access::TenantAccess;
-use crate::audit::facts::{Facts, Tenant, whole};
-use crate::audit::{finding, wording};
-use crate::model::Confidence;
-use crate::model::Request;
-use crate::model::Severity;
-use crate::model::{Owner, OwnerKind};
-use crate::owner::inner_job;
-use crate::report::{Claim, Finding, Process};
+use crate::audit::facts::Facts;
+use crate::audit::finding::Reported;
+use crate::audit::kind::Kind;
+use crate::audit::tenants::{Place, number, uids_at, whole};
+use crate::audit::{finding, tenants, wording};
+use crate::model::{Confidence, Owner, OwnerKind, Request, Severity};
+use crate::owner::{JobName, inner_job, runs_slurm};
+use crate::report::{Claim, Finding, FindingDevice, Gpu, Process};
+
+pub(super) const PROCESS_OUTSIDE_JOB: Kind = Kind {
+    id: "process-outside-job",
+    severity: Severity::Warning,
+    title: "a process of a job outside of the job's cgroup",
+    page: "\
+The environment of a process names a Slurm job (SLURM_JOB_ID), but the process is in no job's cgroup: no \
+rule of the job applies to it, it is not accounted, and it stays when the job ends. If it holds a GPU the \
+finding is critical.
+
+Causes: ssh sessions that pam_slurm_adopt did not adopt, or that pam_systemd moved away again; containers \
+that a daemon (Docker) started for the job; user services; daemons that left the cgroup.
+
+Excuses: slurmd, slurmstepd and sshd of root with their hooks; jobs of other schedulers. Users can write \
+any environment, so confidence is never certain: it is likely if the job has processes of the same user \
+here, else claimed. A process that names a job which is not on this node is reported only if it holds a \
+GPU, because a shell of salloc is such a process.
+
+In a container that runs a Slurm of its own an environment names a job of that Slurm, and is compared with \
+the names of cgroups inside the container.
+
+What to do: put pam_slurm_adopt last in the account stack and remove pam_systemd from it, start containers \
+inside of the job, and end what a finished job left (gpumap leftovers).",
+};
+
+pub(super) const JOB_CLAIM_MISMATCH: Kind = Kind {
+    id: "job-claim-mismatch",
+    severity: Severity::Note,
+    title: "a process whose environment names another job than its cgroup",
+    page: "\
+SLURM_JOB_ID (or SLURM_JOB_SLUID) in the environment of a process is not the job whose cgroup the process \
+is in. Only the cgroup decides about access and accounting; tools that trust the environment count the \
+process for the wrong job.
+
+Causes: variables that were inherited (srun inside a login to another job, a server that one job started \
+and the next one uses), and users who set them. It is a warning if the job it names is on this node.
+
+Excuses: a component of a heterogeneous job, which names its leader; a job whose number is known from the \
+environment alone.
+
+What to do: nothing, isolation holds.",
+};
 
 /// Processes by cgroup and the job they name.
-type ByJob<'a> = BTreeMap<(usize, String), Vec<&'a Process>>;
-
-/// A tenant, the job of a Slurm inside it, and the job that an environment names.
-type WhoNames = (usize, Option<Owner>, String);
+type ByJob<'a> = BTreeMap<(Place<'a>, String), Vec<&'a Process>>;
 
 /// Daemons that carry a job's environment outside of it on purpose.
 const SERVICE: [&str; 3] = ["slurmd", "slurmstepd", "sshd"];
@@ -31,60 +66,46 @@ const SERVICE: [&str; 3] = ["slurmd", "slurmstepd", "sshd"];
 /// Processes in no job's cgroup that name a job of this node, or that name any
 /// job and hold a GPU. A shell of salloc is a process outside of its job, and
 /// no concern of a node that the job is not on.
-pub(super) fn find(facts: &mut Facts<'_>, access: &TenantAccess, reported: &mut Reported) -> Vec<Finding> {
-    let claims = |claim: &Claim| claim.outside;
-    let mut found = Vec::new();
+pub(super) fn find(facts: &Facts<'_>, reported: &mut Reported) -> Vec<Finding> {
     let inner = InnerJobs::of(facts);
-    // A container's slurmd and its hooks may be anywhere in it.
-    for ((place, job), processes) in by_job(facts, claims) {
-        let kept: Vec<Process> = processes
-            .iter()
-            .filter(|one| !is_service(facts, access, one, place))
-            .filter(|one| holds(one) || one.uid != 0 || inner.container(facts, place).is_none())
-            .map(|one| (*one).clone())
-            .collect();
-        found.push((place, job, kept));
-    }
     let mut findings = Vec::new();
-    for (place, job, processes) in found {
+    for ((place, job), mut processes) in by_job(facts, |claim| claim.outside) {
+        processes.retain(|one| !is_service(facts, one, place));
+        // A container's slurmd and its hooks may be anywhere in it.
+        processes.retain(|one| holds(one) || one.uid != 0 || inner.container(place).is_none());
         let claim = processes.first().and_then(|process| process.claim.as_ref());
         let named = claim.and_then(|claim| inner.named(facts, place, claim));
-        let holders: Vec<Process> = processes.iter().filter(|process| holds(process)).cloned().collect();
-        let concerned = if named.is_some() { processes } else { holders };
-        let held = concerned.iter().flat_map(|process| {
-            let held = process.held.iter().flatten();
-            held.map(|key| (process.pid, process.start_time, key.clone()))
-        });
-        reported.extend(held);
-        findings.extend(report(facts, &inner, place, &job, &concerned, named.as_ref()));
+        processes.retain(|process| named.is_some() || holds(process));
+        for process in &processes {
+            process.held.iter().flatten().for_each(|key| reported.add(process, key));
+        }
+        findings.extend(report(facts, &inner, place, &job, &processes, named.as_ref()));
     }
     findings
 }
 
 /// Processes in a job's cgroup that name another job.
-pub(super) fn mismatches(facts: &mut Facts<'_>, access: &TenantAccess) -> Vec<Finding> {
-    let mut by_tenant: BTreeMap<WhoNames, (usize, Vec<Process>)> = BTreeMap::new();
+pub(super) fn mismatches(facts: &Facts<'_>) -> Vec<Finding> {
+    // By tenant, by the job of a Slurm inside it, and by the job that is named.
+    let mut groups: BTreeMap<(&Owner, Option<Owner>, String), (Place<'_>, Vec<&Process>)> = BTreeMap::new();
     for ((place, job), processes) in by_job(facts, |claim| claim.agrees == Some(false)) {
-        let Some(tenant) = access.innermost.get(place).copied().flatten() else { continue };
-        let owner = facts.cgroups().get(place).and_then(|cgroup| cgroup.owner.as_ref());
-        let inner = owner.and_then(inner_job).map(whole);
-        let entry = by_tenant.entry((tenant, inner, job)).or_insert((place, Vec::new()));
-        entry.1.extend(processes.into_iter().cloned());
+        let Some(tenant) = facts.tenant_at(place) else { continue };
+        let inner = place.cgroup.owner.as_ref().and_then(inner_job).map(whole);
+        let group = groups.entry((tenant.owner(), inner, job)).or_insert((place, Vec::new()));
+        group.1.extend(processes);
     }
     let inner = InnerJobs::of(facts);
-    let entries = by_tenant.into_iter();
-    let found = entries
-        .filter_map(|((.., job), (place, processes))| mismatch(facts, &inner, place, &job, &processes));
-    found.collect()
+    let groups = groups.into_iter();
+    groups.filter_map(|((.., job), (place, all))| mismatch(facts, &inner, place, &job, &all)).collect()
 }
 
-fn by_job<'a>(facts: &'a Facts<'_>, wanted: impl Fn(&Claim) -> bool) -> ByJob<'a> {
+fn by_job<'a>(facts: &Facts<'a>, wanted: impl Fn(&Claim) -> bool) -> ByJob<'a> {
     let mut found = ByJob::new();
-    for (place, cgroup) in facts.cgroups().iter().enumerate() {
-        for process in &cgroup.processes {
+    for place in &facts.places {
+        for process in &place.cgroup.processes {
             if let Some(claim) = process.claim.as_ref().filter(|claim| wanted(claim)) {
                 let job = claim.job_id.map(|id| id.to_string()).or_else(|| claim.sluid.clone());
-                found.entry((place, job.unwrap_or_default())).or_default().push(process);
+                found.entry((*place, job.unwrap_or_default())).or_default().push(process);
             }
         }
     }
@@ -93,15 +114,13 @@ fn by_job<'a>(facts: &'a Facts<'_>, wanted: impl Fn(&Claim) -> bool) -> ByJob<'a
 
 /// Whether a process runs outside of its job rightly: root's daemons and hooks in
 /// the scheduler's own cgroups, and jobs of schedulers that set Slurm's variables.
-fn is_service(facts: &Facts<'_>, access: &TenantAccess, process: &Process, place: usize) -> bool {
-    let owner = facts.cgroups().get(place).and_then(|cgroup| cgroup.owner.as_ref());
-    let other_job =
-        access.innermost.get(place).copied().flatten().and_then(|tenant| facts.tenants.get(tenant));
-    if other_job.is_some_and(|tenant| tenant.sets.owner.kind.is_job()) {
+fn is_service(facts: &Facts<'_>, process: &Process, place: Place<'_>) -> bool {
+    if facts.tenant_at(place).is_some_and(|tenant| tenant.owner().kind.is_job()) {
         return true;
     }
     let exe = daemon::exe(facts, process).unwrap_or_default();
     let name = exe.rsplit('/').next().unwrap_or_default();
+    let owner = place.cgroup.owner.as_ref();
     let own = owner.is_some_and(|owner| owner.part.is_some() || is_slurmd(owner));
     process.uid == 0 && (own || SERVICE.contains(&name) || name.starts_with("sshd-"))
 }
@@ -115,74 +134,73 @@ fn holds(process: &Process) -> bool {
     process.held.as_ref().is_some_and(|held| !held.is_empty())
 }
 
-fn held(processes: &[Process]) -> BTreeSet<&String> {
-    processes.iter().filter_map(|process| process.held.as_ref()).flatten().collect()
+/// The GPUs that processes have open.
+fn held<'a>(facts: &Facts<'a>, processes: &[&Process]) -> Vec<&'a Gpu> {
+    let is_held = |gpu: &&Gpu| processes.iter().any(|process| tenants::holds(process, gpu));
+    facts.gpus().iter().filter(is_held).collect()
 }
 
 fn report(
-    facts: &mut Facts<'_>,
-    inner: &InnerJobs,
-    place: usize,
+    facts: &Facts<'_>,
+    inner: &InnerJobs<'_>,
+    place: Place<'_>,
     job: &str,
-    processes: &[Process],
-    named: Option<&NamedJob>,
+    processes: &[&Process],
+    named: Option<&NamedJob<'_>>,
 ) -> Option<Finding> {
     let first = processes.first()?;
-    let keys = held(processes);
-    let devices = devices(facts, &keys);
-    let gpu = facts.inspection.gpus().iter().find(|gpu| keys.contains(&gpu.key)).cloned();
-    let number = gpu.and_then(|gpu| gpu.major.zip(gpu.minor));
-    let programs =
-        number.map(|number| facts.decisions(place, number, Request::ReadWrite)).unwrap_or_default();
+    let held = held(facts, processes);
+    let decisions = |number| facts.decisions(place, number, Request::ReadWrite);
+    let programs = held.first().and_then(|gpu| number(gpu)).map(decisions).unwrap_or_default();
+    let devices: Vec<FindingDevice> = held.into_iter().map(finding::gpu).collect();
     let uids: BTreeSet<u32> = processes.iter().map(|process| process.uid).collect();
-    let same_user =
-        named.is_some_and(|job| uids_at(facts, &job.cgroups).intersection(&uids).next().is_some());
-    let path = facts.path(place).lossy().into_owned();
+    let same_user = named.is_some_and(|job| uids_at(&job.cgroups).intersection(&uids).next().is_some());
+    let path = place.path.lossy();
     let mut evidence = vec![
         format!("the environment of {} names Slurm job {}", people(processes), wording::short(job, 40)),
         format!("{path} is no job's cgroup"),
     ];
-    let place_of_job = inner.place(facts, place);
+    let place_of_job = inner.place(place);
     evidence.push(match (named, same_user) {
         (Some(_), true) => format!("that job is {place_of_job} and has processes of the same user"),
         (Some(_), false) => format!("that job is {place_of_job}, without processes of the same user"),
         (None, _) => format!("that job has no cgroup {place_of_job}, so that its user is not known"),
     });
     evidence.extend(holding(&devices));
-    let cgroup = facts.cgroups().get(place)?;
     let severity = if devices.is_empty() { PROCESS_OUTSIDE_JOB.severity } else { Severity::Critical };
     let gpus = if devices.is_empty() { "" } else { " and holds a GPU" };
     let summary = format!(
         "{}, whose environment names job {}, runs outside of that job's cgroup{gpus}",
-        process_name(first),
+        wording::process(first),
         wording::short(job, 40)
     );
     Some(Finding {
         others: named.map(|job| job.owner.clone()).into_iter().collect(),
-        processes: listed(&processes.iter().collect::<Vec<_>>()),
+        processes: finding::processes(processes.iter().copied()),
         devices,
         programs,
         severity,
         confidence: if same_user { Confidence::Likely } else { Confidence::Claimed },
         evidence,
         excuses: vec!["it is neither slurmd, slurmstepd or sshd of root nor a hook of theirs".to_owned()],
-        advice: "Check that ssh sessions are adopted (pam_slurm_adopt last in the account stack, without pam_systemd \
+        advice: "Check that ssh sessions are adopted (pam_slurm_adopt last in the account stack, without \
+                 pam_systemd \
                  after it) and that containers start inside the job; end what the job left behind."
             .to_owned(),
-        ..finding::at(&PROCESS_OUTSIDE_JOB, cgroup, summary)
+        ..finding::at(&PROCESS_OUTSIDE_JOB, place.cgroup, summary)
     })
 }
 
 fn mismatch(
-    facts: &mut Facts<'_>,
-    inner: &InnerJobs,
-    place: usize,
+    facts: &Facts<'_>,
+    inner: &InnerJobs<'_>,
+    place: Place<'_>,
     job: &str,
-    processes: &[Process],
+    processes: &[&Process],
 ) -> Option<Finding> {
     let first = processes.first()?;
     let named = inner.named(facts, place, first.claim.as_ref()?);
-    let cgroup = facts.cgroups().get(place)?;
+    let cgroup = place.cgroup;
     let owner = cgroup.owner.as_ref().map(whole);
     let own = owner.as_ref().map(wording::owner).unwrap_or_default();
     let own = match cgroup.owner.as_ref().and_then(inner_job) {
@@ -190,49 +208,112 @@ fn mismatch(
         None => own,
     };
     let job = wording::short(job, 40);
-    let place_of_job = inner.place(facts, place);
+    let place_of_job = inner.place(place);
     let here = if named.is_some() { "is" } else { "has no cgroup" };
     let severity = if named.is_some() { Severity::Warning } else { JOB_CLAIM_MISMATCH.severity };
-    let devices = devices(facts, &held(processes));
+    let devices: Vec<FindingDevice> = held(facts, processes).into_iter().map(finding::gpu).collect();
     let mut evidence = vec![format!(
         "the environment of {} names Slurm job {job}, which {here} {place_of_job}",
         people(processes)
     )];
     evidence.extend(holding(&devices));
     let summary =
-        format!("{} is in the cgroup of {own}, and its environment names job {job}", process_name(first));
+        format!("{} is in the cgroup of {own}, and its environment names job {job}", wording::process(first));
     Some(Finding {
         owner,
         others: named.map(|job| job.owner).into_iter().collect(),
-        processes: listed(&processes.iter().collect::<Vec<_>>()),
+        processes: finding::processes(processes.iter().copied()),
         devices,
         severity,
         confidence: Confidence::Claimed,
         evidence,
-        excuses: vec!["it is no component of a heterogeneous job, whose environment names the leader".to_owned()],
-        advice: "Rules follow the cgroup: count the process for that job. Ask the user who set the variable if it matters."
+        excuses: vec![
+            "it is no component of a heterogeneous job, whose environment names the \
+                       leader"
+                .to_owned(),
+        ],
+        advice: "Rules follow the cgroup: count the process for that job. Ask the user who set the variable \
+                 if it matters."
             .to_owned(),
         ..finding::at(&JOB_CLAIM_MISMATCH, cgroup, summary)
     })
 }
 
-/// The users of a tenant's processes.
-pub(super) fn uids_of(facts: &Facts<'_>, tenant: &Tenant) -> BTreeSet<u32> {
-    uids_at(facts, &tenant.cgroups)
-}
-
-fn uids_at(facts: &Facts<'_>, places: &[usize]) -> BTreeSet<u32> {
-    let cgroups = places.iter().filter_map(|place| facts.cgroups().get(*place));
-    cgroups.flat_map(|cgroup| &cgroup.processes).map(|process| process.uid).collect()
-}
-
-fn people(processes: &[Process]) -> String {
-    let names: Vec<String> = processes.iter().map(process_name).collect();
+fn people(processes: &[&Process]) -> String {
+    let names: Vec<String> = processes.iter().map(|process| wording::process(process)).collect();
     wording::list(&names)
 }
 
-fn holding(devices: &[crate::report::FindingDevice]) -> Option<String> {
+fn holding(devices: &[FindingDevice]) -> Option<String> {
     let names: Vec<String> =
         devices.iter().filter_map(|device| device.name.clone().or_else(|| device.gpu.clone())).collect();
     (!names.is_empty()).then(|| format!("together they have {} open", wording::list(&names)))
+}
+
+/// A job that an environment names: one of the node, or, inside a container that runs a
+/// Slurm of its own, one of that Slurm.
+#[derive(Clone, Debug)]
+struct NamedJob<'a> {
+    /// The job; one of a container as the container's claim.
+    owner: Owner,
+    cgroups: Vec<Place<'a>>,
+}
+
+/// Jobs by number or SLUID: whichever their paths have.
+type Jobs<'a> = BTreeMap<JobName, NamedJob<'a>>;
+
+/// Containers that run a Slurm, with that Slurm's jobs.
+#[derive(Debug)]
+struct InnerJobs<'a> {
+    by_container: HashMap<Owner, Jobs<'a>>,
+}
+
+impl<'a> InnerJobs<'a> {
+    /// Those of a node.
+    fn of(facts: &Facts<'a>) -> Self {
+        let mut by_container: HashMap<Owner, Jobs<'a>> = HashMap::new();
+        for place in &facts.places {
+            let Some(owner) = place.cgroup.owner.as_ref().filter(|owner| runs_slurm(owner)) else { continue };
+            let container = whole(owner);
+            let jobs = by_container.entry(container.clone()).or_default();
+            let Some(job) = inner_job(owner) else { continue };
+            let name = job.job_id.map(JobName::Number).or_else(|| job.sluid.clone().map(JobName::Sluid));
+            let Some(name) = name else { continue };
+            let new =
+                || NamedJob { owner: Owner { claims: vec![whole(job)], ..container }, cgroups: Vec::new() };
+            jobs.entry(name).or_insert_with(new).cgroups.push(*place);
+        }
+        Self { by_container }
+    }
+
+    /// The job that a claim at this place names.
+    fn named(&self, facts: &Facts<'a>, place: Place<'_>, claim: &Claim) -> Option<NamedJob<'a>> {
+        if let Some((_, jobs)) = self.container(place) {
+            let number = claim.job_id.map(JobName::Number);
+            let sluid = claim.sluid.clone().map(JobName::Sluid);
+            return number.into_iter().chain(sluid).find_map(|name| jobs.get(&name)).cloned();
+        }
+        let tenant = facts.tenants.iter().find(|tenant| is_named(claim, tenant.owner()))?;
+        Some(NamedJob { owner: tenant.owner().clone(), cgroups: tenant.cgroups.clone() })
+    }
+
+    /// Where the jobs are that environments at this place name, in words.
+    fn place(&self, place: Place<'_>) -> String {
+        let container = self.container(place);
+        container
+            .map_or_else(|| "on this node".to_owned(), |(owner, _)| format!("in {}", wording::owner(owner)))
+    }
+
+    /// The container around this place that runs a Slurm.
+    fn container(&self, place: Place<'_>) -> Option<(&Owner, &Jobs<'a>)> {
+        let owner = place.cgroup.owner.as_ref()?;
+        std::iter::successors(Some(owner), |owner| owner.outer.as_deref())
+            .find_map(|owner| self.by_container.get_key_value(&whole(owner)))
+    }
+}
+
+/// Whether a claim names this job.
+fn is_named(claim: &Claim, job: &Owner) -> bool {
+    let number = claim.job_id.is_some() && claim.job_id == job.job_id;
+    job.kind.is_slurm() && (number || claim.sluid.is_some() && claim.sluid == job.sluid)
 }

@@ -1,12 +1,9 @@
-//! Findings about limits of HAMi-core's libvgpu.so and of SoftMig: whether they
-//! are in force, and whether what they rest on is sound.
+//! Limits of libvgpu.so and SoftMig: those that are not in force, and regions that are not
+//! as they should be.
 
-mod by_cgroup;
-mod entries;
-mod force;
-mod pages;
+mod faults;
+mod limits;
 mod regions;
-mod slices;
 
 use crate::audit::facts::Facts;
 use crate::audit::kind::Family;
@@ -14,28 +11,28 @@ use crate::report::Finding;
 
 pub(super) const FAMILY: Family = Family {
     kinds: &[
-        pages::NOT_IN_FORCE,
-        pages::SLICE,
-        pages::STALE,
-        pages::OVER,
-        pages::SUM,
-        pages::MIXED,
-        pages::HOST_PID,
-        pages::DEAD,
-        pages::WRITABLE,
-        pages::PRELOAD,
+        limits::NOT_IN_FORCE,
+        limits::SLICE,
+        regions::STALE,
+        regions::OVER,
+        regions::SUM,
+        limits::MIXED,
+        limits::HOST_PID,
+        regions::DEAD,
+        regions::WRITABLE,
+        limits::PRELOAD,
     ],
     find,
 };
 
-fn find(facts: &mut Facts<'_>) -> Vec<Finding> {
+fn find(facts: &Facts<'_>) -> Vec<Finding> {
     // Most nodes have no such library.
     if facts.processes().all(|process| process.vgpu.is_none()) {
         return Vec::new();
     }
-    let mut found = force::find(facts);
-    found.extend(slices::find(facts));
-    found.extend(regions::find(facts));
-    found.extend(entries::find(facts));
+    let mut found = limits::not_held(facts);
+    found.extend(limits::missing(facts));
+    found.extend(regions::limits(facts));
+    found.extend(regions::entries(facts));
     found
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::audit::facts::Facts;
 use crate::audit::kind::Kind;
+use crate::audit::tenants::Place;
 use crate::audit::{finding, wording};
 use crate::report::{Finding, FindingDevice, Process, Vgpu};
 
@@ -20,27 +21,23 @@ pub(super) struct About {
 }
 
 /// One finding for each cgroup with a faulty process.
-pub(super) fn report<'f>(
-    facts: &'f Facts<'_>,
+pub(super) fn report<'a>(
+    facts: &Facts<'a>,
     about: &About,
-    fault: impl Fn(&'f Process, &'f Vgpu) -> Option<String>,
+    fault: impl Fn(&'a Process, &'a Vgpu) -> Option<String>,
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for cgroup in facts.cgroups() {
+    for Place { cgroup, .. } in &facts.places {
         let limited = cgroup.processes.iter().filter_map(|process| Some((process, process.vgpu.as_deref()?)));
         let faults = limited.filter_map(|(process, limits)| Some((process, limits, fault(process, limits)?)));
-        let faults: Vec<Fault<'f>> = faults.collect();
+        let faults: Vec<Fault<'a>> = faults.collect();
         let Some((first, ..)) = faults.first() else { continue };
         let who = match faults.len() {
             1 => format!("process {}", first.pid),
             count => format!("process {} and {} more", first.pid, count - 1),
         };
         findings.push(Finding {
-            processes: faults
-                .iter()
-                .take(finding::LISTED)
-                .map(|(process, ..)| finding::process(process))
-                .collect(),
+            processes: finding::processes(faults.iter().map(|(process, ..)| *process)),
             devices: devices(facts, &faults),
             evidence: evidence(&faults),
             excuses: about.excuses.iter().map(|excuse| (*excuse).to_owned()).collect(),
@@ -71,5 +68,5 @@ fn devices(facts: &Facts<'_>, faults: &[Fault<'_>]) -> Vec<FindingDevice> {
         let devices = faults.iter().flat_map(|(_, limits, _)| &limits.devices);
         devices.into_iter().any(|device| device.gpu.as_deref() == Some(key))
     };
-    facts.inspection.gpus().iter().filter(|gpu| is_theirs(&gpu.key)).map(finding::gpu).collect()
+    facts.gpus().iter().filter(|gpu| is_theirs(&gpu.key)).map(finding::gpu).collect()
 }

@@ -7,19 +7,9 @@ use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-mod cgroups;
-mod compact;
-mod gpu;
-mod limits;
-mod owners;
-
-pub(super) use cgroups::Cgroup;
-pub(super) use compact::{Columns, Compact, MaskColumn};
-pub(super) use gpu::Gpu;
-pub(super) use limits::CELLS;
-use limits::{FINDINGS, GPUS, MANY};
-pub(super) use owners::{AllSets, Device, EverySet, Jobs, Set};
-
+use super::compact_form::{Compact, Gpu};
+use super::limits::{FINDINGS, GPUS, MANY};
+use super::owners::Owners;
 use super::text::{Pairs, Short, Str};
 use crate::model::{OwnerKind, Severity, Verdict};
 use crate::report;
@@ -39,7 +29,7 @@ pub(super) struct Answer<'a> {
     pub(super) programs: Programs<'a>,
     pub(super) policies: Option<Policies<'a>>,
     pub(super) gpus: Option<Short<Gpu<'a>, GPUS>>,
-    pub(super) owners: Option<Jobs<'a>>,
+    pub(super) owners: Option<Owners<false>>,
     pub(super) findings: Option<Short<Finding<'a>, FINDINGS>>,
     pub(super) audit: Option<Audit<'a>>,
     pub(super) compact: Option<Compact<'a>>,
@@ -86,6 +76,34 @@ pub(super) struct Program<'a> {
 #[serde(default)]
 pub(super) struct Policy {
     pub(super) default: Verdict,
+}
+
+/// Programs of a cgroup: the kernel runs no more than 64 of each of its ancestors.
+const PROGRAMS: usize = 1024;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Cgroup<'a> {
+    #[serde(borrow)]
+    pub(super) owner: Option<CgroupOwner<'a>>,
+    pub(super) programs: Short<Effective, PROGRAMS>,
+    pub(super) policy: Str<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct CgroupOwner<'a> {
+    #[serde(borrow)]
+    pub(super) kind: Str<'a>,
+    pub(super) part: Option<IgnoredAny>,
+    pub(super) job_id: Option<IgnoredAny>,
+    pub(super) sluid: Option<IgnoredAny>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Effective {
+    pub(super) id: u32,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -1,48 +1,53 @@
-//! The compact form of a node.
+//! The compact form of a node, which `fleet` turns every document into and all that is
+//! behind reads.
 
 use serde::Deserialize;
 
-use super::super::text::{Pairs, Short, Str};
-use super::gpu::Gpu;
 use super::limits::{GPUS, KINDS, OWNERS, SET};
+use super::text::{Device, Pairs, Short, Str};
 use crate::report::{self, CompactNode};
 
+/// A node: as a compact document has it, or made of a full answer ([`super::full`]) or of an
+/// observation.
 #[derive(Debug, Default, Deserialize)]
-pub(in crate::fleet) struct Compact<'a> {
+pub(super) struct Compact<'a> {
     #[serde(borrow)]
-    pub(in crate::fleet) gpus: Short<Gpu<'a>, GPUS>,
+    pub(super) gpus: Short<Gpu<'a>, GPUS>,
     #[serde(default)]
-    pub(in crate::fleet) instances: Short<Str<'a>, SET>,
-    pub(in crate::fleet) owners: Columns<'a>,
+    pub(super) instances: Short<Device, SET>,
+    pub(super) owners: Columns<'a>,
     #[serde(default)]
-    pub(in crate::fleet) drivers: Pairs<Str<'a>, Str<'a>, KINDS>,
-    pub(in crate::fleet) gres_conf: Option<Str<'a>>,
+    pub(super) drivers: Pairs<Str<'a>, Str<'a>, KINDS>,
+    pub(super) gres_conf: Option<Str<'a>>,
     #[serde(default)]
-    pub(in crate::fleet) programs: Pairs<Str<'a>, Short<Str<'a>, KINDS>, KINDS>,
+    pub(super) programs: Pairs<Str<'a>, Short<Str<'a>, KINDS>, KINDS>,
     #[serde(default)]
-    pub(in crate::fleet) problems: Pairs<Str<'a>, usize, KINDS>,
+    pub(super) problems: Pairs<Str<'a>, usize, KINDS>,
+    /// Whether nothing is known of drivers and `gres.conf`, as in a full answer.
+    #[serde(skip)]
+    pub(super) lacks_files: bool,
 }
 
 /// One set of all owners.
-pub(in crate::fleet) type MaskColumn<'a> = Short<Option<Str<'a>>, OWNERS>;
+pub(super) type MaskColumn<'a> = Short<Option<Str<'a>>, OWNERS>;
 
 /// Its owners: entry N of all columns is one owner. A page alone needs the columns that
 /// may be missing.
 #[derive(Debug, Default, Deserialize)]
-pub(in crate::fleet) struct Columns<'a> {
+pub(super) struct Columns<'a> {
     #[serde(borrow)]
-    pub(in crate::fleet) owner: Short<Str<'a>, OWNERS>,
-    pub(in crate::fleet) depth: Short<u8, OWNERS>,
+    pub(super) owner: Short<Str<'a>, OWNERS>,
+    pub(super) depth: Short<u8, OWNERS>,
     #[serde(default)]
-    pub(in crate::fleet) processes: Short<usize, OWNERS>,
-    pub(in crate::fleet) allocated: MaskColumn<'a>,
-    pub(in crate::fleet) allowed: MaskColumn<'a>,
+    pub(super) processes: Short<usize, OWNERS>,
+    pub(super) allocated: MaskColumn<'a>,
+    pub(super) allowed: MaskColumn<'a>,
     #[serde(default)]
-    pub(in crate::fleet) asked: MaskColumn<'a>,
+    pub(super) asked: MaskColumn<'a>,
     #[serde(default)]
-    pub(in crate::fleet) held: MaskColumn<'a>,
+    pub(super) held: MaskColumn<'a>,
     #[serde(default)]
-    pub(in crate::fleet) denied: MaskColumn<'a>,
+    pub(super) denied: MaskColumn<'a>,
 }
 
 /// That of an observation, which gpumap makes itself.
@@ -61,7 +66,7 @@ impl<'a> From<&'a CompactNode> for Compact<'a> {
         let problems = node.problems.iter().map(|(code, count)| (code.as_str().into(), *count));
         Self {
             gpus: Short(node.gpus.iter().map(gpu).collect()),
-            instances: texts(&node.instances),
+            instances: Short(node.instances.iter().map(|key| Device::of(key)).collect()),
             owners: Columns {
                 owner: texts(&owners.owner),
                 depth: Short(owners.depth.clone()),
@@ -76,6 +81,7 @@ impl<'a> From<&'a CompactNode> for Compact<'a> {
             gres_conf: node.gres_conf.as_deref().map(Str::from),
             programs: Pairs(programs.collect()),
             problems: Pairs(problems.collect()),
+            lacks_files: false,
         }
     }
 }
@@ -86,4 +92,17 @@ fn texts<const N: usize>(all: &[String]) -> Short<Str<'_>, N> {
 
 fn masks(all: &[Option<String>]) -> MaskColumn<'_> {
     Short(all.iter().map(|mask| mask.as_deref().map(Str::from)).collect())
+}
+
+/// A GPU, in a full or a compact document.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Gpu<'a> {
+    #[serde(borrow)]
+    pub(super) key: Str<'a>,
+    pub(super) vendor: Str<'a>,
+    pub(super) model: Option<Str<'a>>,
+    pub(super) minor: Option<u32>,
+    #[serde(alias = "nvml_index")]
+    pub(super) nvml: Option<u32>,
 }
