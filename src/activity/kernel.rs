@@ -6,7 +6,7 @@ use std::path::Path;
 use super::ActivityError;
 use super::cookie::{Cookie, LINKS};
 use super::layout::{Account, EVERYBODY, OTHERS, Process, ROOMS};
-use crate::loader::objects::{ACTIVITY, ACTIVITY_SESSION};
+use crate::loader::interface::{ACTIVITY, ACTIVITY_SESSION};
 use crate::loader::{AttachedProbes, Entries, FunctionEntry};
 use crate::model::CountTable;
 use crate::probing::{Mode, ProbePrograms, ProgramsSpec};

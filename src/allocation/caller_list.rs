@@ -1,11 +1,9 @@
 //! Reads the list of GPUs that the caller passes with `--allocated`.
 
+use super::resolve::{self, Numbering, by_uuid, is_uuid};
 use crate::model::AllocationSource;
 use crate::report::{Gpu, GpuSet};
 use crate::slurm_conf::short;
-
-use super::numbering::Numbering;
-use super::resolve::{self, by_uuid, is_uuid};
 
 /// The forms of an entry that are accepted, for error messages.
 const FORMS: &str =

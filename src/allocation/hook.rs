@@ -7,13 +7,11 @@
 //! cgroup, so it does not name GPUs of the node. srun inherits `SLURM_JOB_GPUS`, so
 //! in a step on another node the variable holds the numbers of the batch node.
 
+use super::resolve::{self, Numbering, is_uuid};
 use crate::model::AllocationSource;
 use crate::observation::{Environment, Variable};
 use crate::report::{Gpu, GpuSet};
 use crate::slurm_conf::short;
-
-use super::numbering::Numbering;
-use super::resolve::{self, is_uuid};
 
 /// Variables with the job's GPUs in Prolog and Epilog, best first.
 const GLOBAL: [&str; 3] = ["CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "SLURM_JOB_GPUS"];

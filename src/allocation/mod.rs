@@ -9,12 +9,9 @@
 mod caller_list;
 mod gres;
 mod hook;
-mod natural_order;
-mod numbering;
 mod order;
 mod resolve;
-mod slot;
 
 pub use caller_list::caller_list;
 pub use hook::{Of, of_claim, of_hook};
-pub use numbering::Numbering;
+pub use resolve::Numbering;

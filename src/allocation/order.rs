@@ -16,12 +16,11 @@
 //! `slurm.conf` is not read: it is taken to configure every GPU that
 //! `gres.conf` lists or AutoDetect finds. See [`super::Numbering::assumes`].
 
-use crate::model::Vendor;
-use crate::report::Gpu;
+use std::cmp::Ordering;
 
 use super::gres::{AutoDetect, Gres, Listed};
-use super::natural_order::natural_order;
-use super::slot::{Slot, gate, slot};
+use crate::model::Vendor;
+use crate::report::Gpu;
 
 /// The meaning of every number, and whether it rests on `slurm.conf`
 /// configuring all GPUs that AutoDetect finds.
@@ -168,4 +167,99 @@ fn by_file(gpus: &[&Gpu]) -> Result<Vec<String>, String> {
     }
     files.sort_by(|one, two| natural_order(one.0, two.0));
     Ok(files.into_iter().map(|(_, key)| key.to_owned()).collect())
+}
+
+/// The device that one of Slurm's numbers means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Slot {
+    /// A whole GPU, by key.
+    Whole(String),
+    /// A part of a GPU: its key, and the instances as `KEY/GI/CI`.
+    Part(String, Vec<String>),
+    /// A file that is no GPU of the inventory.
+    Strange(String),
+}
+
+/// Whether opening this file gives access to the GPU.
+pub(super) fn gate(gpu: &Gpu, file: &str) -> bool {
+    gpu.nodes.iter().any(|node| node.gate && node.path == file)
+}
+
+/// The GPU or instance with these files.
+pub(super) fn slot(files: &[String], gpus: &[Gpu]) -> Slot {
+    let gpu = |file: &String| gpus.iter().find(|gpu| gate(gpu, file));
+    let part = || {
+        let (caps, nodes): (Vec<_>, Vec<_>) = files.iter().partition(|file| file.starts_with(CAPABILITY));
+        let [node] = nodes[..] else { return None };
+        let gpu = gpu(node)?;
+        let instances = instances(&caps, gpu)?;
+        Some(Slot::Part(gpu.key.clone(), instances))
+    };
+    let whole = || Some(Slot::Whole(gpu(files.first()?)?.key.clone()));
+    let slot = if files.len() == 1 { whole() } else { part() };
+    slot.unwrap_or_else(|| Slot::Strange(files.join(",")))
+}
+
+/// The name that nvidia-modprobe gives to the node of a capability, before its
+/// minor.
+const CAPABILITY: &str = "/dev/nvidia-caps/nvidia-cap";
+
+/// The instances whose two capabilities are listed; `None` if a capability is left
+/// over.
+fn instances(caps: &[&String], gpu: &Gpu) -> Option<Vec<String>> {
+    let minors: Option<Vec<u32>> =
+        caps.iter().map(|cap| cap.strip_prefix(CAPABILITY)?.parse().ok()).collect();
+    let minors = minors?;
+    let has = |minor: Option<u32>| minor.is_some_and(|minor| minors.contains(&minor));
+    let found: Vec<_> = gpu.mig.iter().filter(|mig| has(mig.gi_minor) && has(mig.ci_minor)).collect();
+    let used = |minor: &u32| found.iter().any(|mig| [mig.gi_minor, mig.ci_minor].contains(&Some(*minor)));
+    if found.is_empty() || !minors.iter().all(used) {
+        return None;
+    }
+    found.into_iter().map(|instance| instance.key(gpu)).collect()
+}
+
+/// Compares as people do: runs of digits by their value.
+pub(super) fn natural_order(one: &str, two: &str) -> Ordering {
+    let (mut one, mut two) = (one.as_bytes(), two.as_bytes());
+    loop {
+        match (digits(one), digits(two)) {
+            (0, _) | (_, 0) => match (one.split_first(), two.split_first()) {
+                (Some((a, rest)), Some((b, other))) if a == b => (one, two) = (rest, other),
+                (a, b) => return a.map(|(byte, _)| byte).cmp(&b.map(|(byte, _)| byte)),
+            },
+            (a, b) => {
+                let ((left, rest), (right, other)) = (one.split_at(a), two.split_at(b));
+                match number(left).cmp(&number(right)) {
+                    Ordering::Equal => (one, two) = (rest, other),
+                    unequal => return unequal,
+                }
+            }
+        }
+    }
+}
+
+fn digits(text: &[u8]) -> usize {
+    text.iter().take_while(|byte| byte.is_ascii_digit()).count()
+}
+
+/// Orders runs of digits: without leading zeros the longer one is larger.
+fn number(digits: &[u8]) -> (usize, &[u8]) {
+    let zeros = digits.iter().take_while(|byte| **byte == b'0').count();
+    let digits = &digits[zeros..];
+    (digits.len(), digits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_count_by_value() {
+        let names =
+            ["", "/dev/dri/renderD128", "/dev/nvidia0", "/dev/nvidia9", "/dev/nvidia10", "/dev/nvidia10,x"];
+        assert!(names.is_sorted_by(|one, two| natural_order(one, two).is_lt()));
+        assert_eq!(natural_order("a01", "a1"), Ordering::Equal);
+        assert_eq!(natural_order("a1", "ab"), Ordering::Less);
+    }
 }

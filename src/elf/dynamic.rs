@@ -10,7 +10,7 @@ use object::read::elf::{Dyn as _, FileHeader};
 use super::ElfError;
 use super::header::ElfHeader;
 use super::reader::ElfReader;
-use super::symbol::{self, Symbol, SymbolKind};
+use super::symbol_table::{self, Symbol, SymbolKind};
 
 /// Entries of the dynamic section that are looked at; real files have some 40.
 const ENTRIES: u64 = 1024;
@@ -150,7 +150,7 @@ impl<R: FnMut(&mut [u8], u64) -> io::Result<()>> Lookup<'_, R> {
     {
         let place = self.symbols.saturating_add(index * size_of::<E::Sym>() as u64);
         let entry: E::Sym = self.reader.structure(place)?;
-        let Some((symbol, start)) = symbol::parse(&entry, self.kind) else { return Ok(None) };
+        let Some((symbol, start)) = symbol_table::parse(&entry, self.kind) else { return Ok(None) };
         let mut text = vec![0; name.len() + 1];
         self.reader.fill(&mut text, self.strings.saturating_add(start))?;
         Ok((text.strip_suffix(b"\0") == Some(name)).then_some(symbol))

@@ -3,9 +3,11 @@
 use std::io;
 
 use super::ElfError;
+#[cfg(target_arch = "aarch64")]
+use super::a64::begins as decodes;
 use super::header::ElfHeader;
 use super::reader::ElfReader;
-use super::symbol::Symbol;
+use super::symbol_table::Symbol;
 
 /// Bytes of a function that are read at most.
 pub const LONGEST_BEGINNING: usize = 64;
@@ -73,9 +75,6 @@ fn decodes(bytes: &[u8], is_cut: bool) -> bool {
     }
     any
 }
-
-#[cfg(target_arch = "aarch64")]
-use super::a64::begins as decodes;
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn decodes(_bytes: &[u8], _is_cut: bool) -> bool {

@@ -13,14 +13,11 @@
 
 #[cfg(any(test, target_arch = "aarch64"))]
 mod a64;
-mod build_id;
 mod dynamic;
-mod error;
 mod function;
 mod header;
 mod probe_place;
 mod reader;
-mod symbol;
 mod symbol_table;
 #[cfg(test)]
 mod tests;
@@ -30,14 +27,14 @@ use std::io;
 use object::elf::{FileHeader32, FileHeader64};
 use object::endian::NativeEndian;
 
-pub use error::ElfError;
+use header::ElfHeader;
+use reader::ElfReader;
+
 pub use function::{Function, LONGEST_BEGINNING};
 pub use header::{Class, Segment};
 pub use probe_place::{Cost, ProbePlace, probe_place};
-pub use symbol::{Symbol, SymbolKind};
-
-use header::ElfHeader;
-use reader::ElfReader;
+pub use reader::ElfError;
+pub use symbol_table::{Symbol, SymbolKind};
 
 /// The layouts of `linux/elf.h` in this machine's byte order.
 type Elf32 = FileHeader32<NativeEndian>;
@@ -161,6 +158,6 @@ impl<R: FnMut(&mut [u8], u64) -> io::Result<()>> ElfFile<R> {
     ///
     /// A malformed or unreadable file.
     pub fn build_id(&mut self) -> Result<Option<Vec<u8>>, ElfError> {
-        build_id::read(&mut self.reader, &self.header)
+        header::read(&mut self.reader, &self.header)
     }
 }

@@ -4,15 +4,13 @@
 
 use std::io;
 
-use object::elf;
 use object::endian::NativeEndian;
-use object::pod;
-use object::read::elf::{FileHeader, SectionHeader as _};
+use object::read::elf::{FileHeader, SectionHeader as _, Sym};
+use object::{elf, pod};
 
 use super::ElfError;
 use super::header::{ElfHeader, FileRange};
 use super::reader::ElfReader;
-use super::symbol::{self, Symbol, SymbolKind};
 
 /// Section headers that are looked at; real files have some 40.
 const SECTIONS: u16 = 4096;
@@ -45,7 +43,7 @@ where
         let count = piece.len() / size_of::<E::Sym>();
         let symbols = pod::slice_from_bytes::<E::Sym>(piece, count);
         let (symbols, _) = symbols.map_err(|()| ElfError::Malformed("its symbol table"))?;
-        for (symbol, start) in symbols.iter().filter_map(|entry| symbol::parse(entry, kind)) {
+        for (symbol, start) in symbols.iter().filter_map(|entry| parse(entry, kind)) {
             let Ok(at) = places.binary_search_by_key(&start, |(place, _)| *place) else { continue };
             let slot = places.get(at).and_then(|(_, name)| found.get_mut(*name));
             let Some(slot) = slot else { continue };
@@ -151,4 +149,46 @@ where
         at += length - overlap as u64;
     }
     Ok(())
+}
+
+/// What a symbol may stand for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SymbolKind {
+    /// A function that is defined in a section of the file. One that is chosen
+    /// at run time (`IFUNC`) is not meant: its address is that of the function
+    /// that chooses.
+    Function,
+    /// A variable that the file defines, also one without a type.
+    Variable,
+}
+
+/// A symbol that a file defines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Symbol {
+    /// Its address before relocation.
+    pub address: u64,
+    /// Its size in bytes; 0 if the file does not say it.
+    pub size: u64,
+    /// Whether other files do not see it.
+    pub(super) local: bool,
+}
+
+/// A symbol of this kind, with the offset of its name in the table of names.
+pub(super) fn parse<S>(symbol: &S, kind: SymbolKind) -> Option<(Symbol, u64)>
+where
+    S: Sym<Endian = NativeEndian>,
+{
+    let section = symbol.st_shndx(NativeEndian);
+    let (symbol_type, is_defined) = (symbol.st_type(), section != elf::SHN_UNDEF);
+    let is_in_section = is_defined && section != elf::SHN_ABS && section != elf::SHN_COMMON;
+    let is_wanted = match kind {
+        SymbolKind::Function => symbol_type == elf::STT_FUNC && is_in_section,
+        SymbolKind::Variable => matches!(symbol_type, elf::STT_NOTYPE | elf::STT_OBJECT) && is_defined,
+    };
+    let found = Symbol {
+        address: symbol.st_value(NativeEndian).into(),
+        size: symbol.st_size(NativeEndian).into(),
+        local: symbol.st_bind() == elf::STB_LOCAL,
+    };
+    is_wanted.then(|| (found, u64::from(symbol.st_name(NativeEndian))))
 }

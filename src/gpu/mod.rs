@@ -13,7 +13,6 @@ mod drm;
 mod facts;
 mod key;
 mod label;
-mod mig;
 mod named;
 mod nodes;
 mod nvidia;

@@ -1,6 +1,6 @@
 //! Why an object cannot be used.
 
-use crate::sys::{lockdown, locked_memory};
+use crate::sys::locked_memory;
 
 /// Why an object cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -29,7 +29,7 @@ impl LoadError {
         if let Some(limit) = locked_memory::raised().filter(|_| has(&[libc::EPERM])) {
             return Self::Refused(format!("{}: {why}", too_little(limit)));
         }
-        if has(&[libc::EPERM, libc::EACCES, libc::EINVAL]) && lockdown::is_confidential() {
+        if has(&[libc::EPERM, libc::EACCES, libc::EINVAL]) && locked_memory::is_confidential() {
             return Self::Refused(format!("{CONFIDENTIAL} ({why})"));
         }
         Self::Refused(why)

@@ -11,10 +11,9 @@
 
 mod aya;
 mod error;
-mod interface;
+pub mod interface;
 #[cfg(feature = "libbpf")]
 mod libbpf;
-pub mod objects;
 
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};

@@ -8,13 +8,10 @@
 mod activity;
 mod activity_reading;
 mod activity_totals;
-mod answer;
-mod container;
 mod environment;
 mod limits;
 mod process;
 mod setup;
-mod slurm;
 mod text;
 mod unit;
 mod verification;
@@ -36,14 +33,13 @@ pub use activity::{
 };
 pub use activity_reading::ActivityReading;
 pub use activity_totals::{GpuTotals, OwnerTotals};
-pub use answer::Answer;
-pub use container::{Container, ContainerDevice};
 pub use environment::{Environment, Variable};
 pub use process::{Detail, HeldDevice, Process, UnseenProcesses, User};
-pub use setup::{CgroupMount, OwnFile, Rights, Setup, SlurmFile, SlurmPlugins, SlurmSetup, Trial};
-pub use slurm::{ConfigFile, Slurm};
-pub use text::{HexBytes, Text};
-pub use unit::{DeviceNumber, NamedNode, Unit};
+pub use setup::{
+    CgroupMount, ConfigFile, OwnFile, Rights, Setup, Slurm, SlurmFile, SlurmPlugins, SlurmSetup, Trial,
+};
+pub use text::{Answer, HexBytes, Text};
+pub use unit::{Container, ContainerDevice, DeviceNumber, NamedNode, Unit};
 pub use verification::Verification;
 pub use vgpu::{
     FileFacts, JobFile, LARGEST_REGION, LibraryVariables, MappedFile, OverrideFile, Preload, RegionContents,

@@ -1,12 +1,11 @@
-//! How a node is set up for gpumap: rights, kernel, cgroups, drivers, Slurm. It
-//! decides what gpumap can know there, and is what `gpumap doctor` judges.
+//! How the node is set up: the facts that `gpumap doctor` judges, and Slurm's files.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Answer;
+use super::{Answer, Environment, Text};
 use crate::model::EngineTask;
 
 /// The setup of a node. No name of a user, job or process is in it.
@@ -176,4 +175,35 @@ pub struct OwnFile {
     /// The file that the name `gpumap` stands for by `PATH`, if that is another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_finds: Option<String>,
+}
+
+/// Slurm's files and hook environment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Slurm {
+    /// The node's `gres.conf`, which decides what Slurm's GPU numbers mean.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gres_conf: Option<ConfigFile>,
+    /// When that file was last changed, RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gres_conf_modified_at: Option<String>,
+    /// The environment of gpumap itself, if it runs in a Prolog or Epilog
+    /// (`--from-env`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hook: Option<Environment>,
+}
+
+/// A configuration file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ConfigFile {
+    /// Where it was found.
+    pub path: String,
+    /// What it says.
+    pub text: Text,
+}
+
+impl Slurm {
+    /// Whether nothing was found.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }

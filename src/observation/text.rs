@@ -1,4 +1,4 @@
-//! Bytes from the kernel that are usually text, and bytes that never are.
+//! Values of facts: an answer or why there is none, text of unknown encoding, bytes.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -234,6 +234,40 @@ fn decode(text: &str) -> Option<Vec<u8>> {
         bytes.push(high << 4 | low);
     }
     Some(bytes)
+}
+
+/// A fact, or the reason why it is missing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Answer<T> {
+    /// The fact.
+    Known(T),
+    /// The reason it could not be had, one clause.
+    Missing(String),
+}
+
+impl<T> Answer<T> {
+    /// The fact, if there is one.
+    pub fn known(&self) -> Option<&T> {
+        match self {
+            Self::Known(fact) => Some(fact),
+            Self::Missing(_) => None,
+        }
+    }
+
+    /// The reason it is missing, if it is.
+    pub fn missing(&self) -> Option<&str> {
+        match self {
+            Self::Known(_) => None,
+            Self::Missing(why) => Some(why),
+        }
+    }
+}
+
+impl<T: Default> Default for Answer<T> {
+    fn default() -> Self {
+        Self::Known(T::default())
+    }
 }
 
 #[cfg(test)]

@@ -5,15 +5,14 @@ use std::collections::BTreeSet;
 
 use super::cgroups::hierarchy::Hierarchy;
 use super::cgroups::walk::{self, VisitedCgroup, WalkPlan};
-use super::cgroups::{devices_v1, links, recheck};
+use super::cgroups::{devices_v1, recheck};
 use super::error::ObserveError;
 use super::options::{CgroupTarget, Options};
 use super::problems::{self, Log};
 use super::processes::{by_pid, collect, users};
 use super::programs::cache::{self, ProgramCache};
 use super::programs::symbols;
-use super::slurm_config as config;
-use super::{containers, gpu, host, rights, units, view};
+use super::{containers, gpu, host, rights, slurm_config as config, units, view};
 use crate::model::ProblemCode;
 use crate::observation::{Observation, Problem, Process, Text, take_regions};
 use crate::sys::bpf::CGROUP_DEVICE_PROGRAM;
@@ -66,7 +65,7 @@ pub(super) fn observe(
     let view = view::look(options, hierarchy, &mut seen, plan, &mut log);
     let mut cache = ProgramCache::new();
     recheck::settle(hierarchy, &mut seen, &mut cache, &mut log);
-    links::fill(&mut seen, &mut log);
+    recheck::fill(&mut seen, &mut log);
     observation.processes = processes(&seen, &mut log);
     let named = !observation.pids.is_empty();
     view.finish(options, hierarchy, &mut seen, &observation.processes, named, &mut log);
@@ -188,7 +187,7 @@ pub fn add_places(options: &Options, observation: &mut Observation) -> Result<()
     seen.retain(|seen| {
         seen.cgroup.own.known().is_some_and(|own| own.programs.iter().any(|id| ids.contains(id)))
     });
-    links::fill(&mut seen, &mut log);
+    recheck::fill(&mut seen, &mut log);
     let mut places = Observation { errors: log.problems, ..Observation::default() };
     pass_over_gone(&mut places);
     if places.errors.is_empty() {

@@ -4,16 +4,15 @@ use std::fs::File;
 
 use super::cgroups::mounts::Mounts;
 use super::processes::environment::filter;
-use super::processes::image::{self, Role};
+use super::processes::mapped_files::{self, Role};
 use super::processes::mappings;
-use super::procfile;
-use super::scanner;
+use super::{procfile, scanner};
 use crate::observation::Environment;
 
 /// Reads a file as an executable and as a library.
 pub fn elf(file: File) {
     for role in [Role::Program, Role::Library] {
-        let _image = image::read(&file, role);
+        let _image = mapped_files::read(&file, role);
     }
 }
 

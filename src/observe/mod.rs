@@ -49,9 +49,7 @@ pub use cgroups::lookup::{
 pub use clock::now;
 pub use error::ObserveError;
 pub use host::this_boot;
-pub use jobs::claims::job_claims;
-pub use jobs::leftovers::{JobHook, leftovers};
-pub use jobs::search::jobs;
+pub use jobs::{JobHook, job_claims, jobs, leftovers};
 pub use options::{CgroupTarget, Options};
 pub use processes::ancestors::ancestors;
 pub use processes::users::user_names;

@@ -1,7 +1,7 @@
-//! Recognises containers of Apptainer and LXC, which have names instead of ids.
+//! Containers and pods that a path names, but for those of `engine`.
 
-use super::path_name::{Match, PathName, between, number, text};
-use crate::model::{Owner, OwnerKind, OwnerPart};
+use super::path_name::{Match, PathName, between, container_id, number, text};
+use crate::model::{Owner, OwnerKind, OwnerPart, PodClass};
 
 /// A container of LXC, Incus or Apptainer.
 pub(super) fn recognise(place: PathName<'_, '_>) -> Option<Match> {
@@ -41,4 +41,64 @@ fn apptainer(place: PathName<'_, '_>) -> Option<Match> {
     };
     number(pid)?;
     Match::tree(Owner { name: Some(text(pid)), ..PathName::owner(OwnerKind::Apptainer) }, taken)
+}
+
+/// Kubernetes' classes below `kubepods`; a pod of neither is guaranteed.
+const CLASSES: [(&str, PodClass); 2] =
+    [("burstable", PodClass::Burstable), ("besteffort", PodClass::Besteffort)];
+/// Container engines that put containers right into a pod.
+const ENGINES: &[OwnerKind] =
+    &[OwnerKind::Docker, OwnerKind::Containerd, OwnerKind::Nerdctl, OwnerKind::CriO, OwnerKind::Podman];
+
+/// A pod, or a container in it. The path does not name the container's runtime.
+pub(super) fn recognise_pod(place: PathName<'_, '_>) -> Option<Match> {
+    systemd(place).or_else(|| cgroupfs(place)).or_else(|| podman(place))
+}
+
+/// The pod of `[PREFIX-]kubepods[-CLASS]-podUID.slice`, in which `_` replaces each
+/// `-` of the uid (kubelet's cgroup manager, systemd driver).
+pub(super) fn of_slice(name: &[u8]) -> Option<Owner> {
+    let name = std::str::from_utf8(name.strip_suffix(b".slice")?).ok()?;
+    let (above, uid) = name.rsplit_once("-pod")?;
+    let class = CLASSES.into_iter().find(|(class, _)| above.ends_with(&format!("kubepods-{class}")));
+    let known = class.is_some() || above.ends_with("kubepods");
+    pod(&uid.replace('_', "-"), class.map(|(_, class)| class)).filter(|_| known)
+}
+
+fn systemd(place: PathName<'_, '_>) -> Option<Match> {
+    with_container(place, of_slice(place.name())?, 1)
+}
+
+/// `kubepods[/CLASS]/podUID[/CONTAINER]` (the cgroupfs driver).
+fn cgroupfs(place: PathName<'_, '_>) -> Option<Match> {
+    let name = place.ahead(1).filter(|_| place.name() == b"kubepods")?;
+    let class = CLASSES.into_iter().find(|(class, _)| class.as_bytes() == name);
+    let above = 1 + usize::from(class.is_some());
+    let uid = std::str::from_utf8(place.ahead(above)?.strip_prefix(b"pod")?).ok()?;
+    with_container(place, pod(uid, class.map(|(_, class)| class))?, above + 1)
+}
+
+/// Container runtimes with the cgroupfs driver all name a container's cgroup by its
+/// bare id, so the runtime is unknown.
+fn with_container(place: PathName<'_, '_>, pod: Owner, taken: usize) -> Option<Match> {
+    match place.ahead(taken).and_then(container_id) {
+        Some(id) => Match::tree(Owner { container: Some(id), ..pod }, taken + 1),
+        None => Some(Match::plain(pod, taken)?.making(ENGINES)),
+    }
+}
+
+/// A uid, or the hash that replaces it for pods from the kubelet's own files.
+fn pod(uid: &str, class: Option<PodClass>) -> Option<Owner> {
+    let digits = uid.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+    let good = digits && (32..=36).contains(&uid.len());
+    let qos = Some(class.unwrap_or(PodClass::Guaranteed));
+    good.then(|| Owner { pod: Some(uid.to_owned()), qos, ..PathName::owner(OwnerKind::Pod) })
+}
+
+/// `[PARENT-]libpod_pod_ID.slice` (podman, libpod/runtime_pod_linux.go).
+fn podman(place: PathName<'_, '_>) -> Option<Match> {
+    let name = place.name();
+    let at = name.windows(11).position(|part| part == b"libpod_pod_")?;
+    let id = container_id(between(name.get(at..)?, "libpod_pod_", ".slice")?)?;
+    Some(Match::plain(Owner { pod: Some(id), ..PathName::owner(OwnerKind::Pod) }, 1)?.making(ENGINES))
 }

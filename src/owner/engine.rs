@@ -2,8 +2,8 @@
 //! and directories (systemd/common.go of opencontainers/cgroups, cri-o's
 //! internal/config/cgmgr, podman's libpod/container_*.go).
 
+use super::container;
 use super::path_name::{Match, PathName, container_id};
-use super::pod;
 use crate::model::{Owner, OwnerKind, OwnerPart};
 
 /// Prefixes of ids, the kind of owner of each, and the part.
@@ -58,6 +58,6 @@ fn mismatched(name: &[u8]) -> Option<Owner> {
     let (_, kind, _) = PREFIXES.into_iter().find(|(known, _, part)| {
         part.is_none() && known.strip_suffix('-').map(str::as_bytes) == Some(prefix)
     })?;
-    let outer = pod::of_slice(slice).map(Box::new);
+    let outer = container::of_slice(slice).map(Box::new);
     Some(Owner { container: Some(id), outer, ..PathName::owner(kind) })
 }

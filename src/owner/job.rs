@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::sluid;
+use super::slurm;
 use crate::model::Owner;
 
 /// A job's number or SLUID.
@@ -22,7 +22,7 @@ impl JobName {
         }
         let digits = text.strip_prefix(['s', 'S'])?;
         let sluid = format!("s{}", digits.to_ascii_uppercase());
-        sluid::submitted_at(sluid.as_bytes()).map(|_| Self::Sluid(sluid))
+        slurm::submitted_at(sluid.as_bytes()).map(|_| Self::Sluid(sluid))
     }
 
     /// Whether an owner, or one around it, is this job.

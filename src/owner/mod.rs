@@ -12,14 +12,10 @@ mod directory;
 mod engine;
 mod inner;
 mod job;
-mod machine;
 mod path_name;
-mod pod;
 mod scan;
 mod schedulers;
-mod sluid;
 mod slurm;
-mod stepd;
 mod trusted_names;
 mod unit;
 
@@ -29,9 +25,8 @@ pub use asked::{AskedJob, AskedName, AskedStep};
 pub use directory::Directory;
 pub use inner::{inner_job, runs_slurm};
 pub use job::JobName;
+pub(crate) use slurm::{job_of_socket, job_of_title};
 pub use trusted_names::TrustedNames;
-
-pub(crate) use stepd::{job_of_socket, job_of_title};
 
 impl TrustedNames {
     /// The owner that a cgroup path names, relative to the cgroup root: the

@@ -4,7 +4,7 @@
 
 use super::path_name::{Match, PathName};
 use super::trusted_names::{TrustedNames, split};
-use super::{container, engine, machine, pod, schedulers, slurm, unit};
+use super::{container, engine, schedulers, slurm, unit};
 use crate::model::{Owner, OwnerKind};
 
 /// Owners around each other that are kept, the innermost: only a hostile path
@@ -27,10 +27,10 @@ const ALL: &[Recogniser] = &[
     schedulers::oar_v1,
     schedulers::pbs,
     schedulers::htcondor,
-    pod::recognise,
+    container::recognise_pod,
     engine::recognise,
     container::recognise,
-    machine::recognise,
+    unit::recognise_machine,
     schedulers::flux,
     unit::recognise,
 ];

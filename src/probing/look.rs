@@ -19,8 +19,8 @@ use crate::observe::processes::mappings::{Mapping, mappings};
 use crate::sys::absence::{OrAbsent as _, is_absence};
 use crate::sys::clock::boot_ns;
 use crate::sys::dir::{Dir, read_all};
+use crate::sys::pidfd::KnownThread;
 use crate::sys::regular_file::RegularFile;
-use crate::sys::run_state::KnownThread;
 use crate::sys::stat::stat_at;
 
 /// Bytes that are read of one process's map: some thousand libraries.

@@ -3,7 +3,7 @@
 
 use super::mode::Mode;
 use super::scope::ProcessScope;
-use crate::loader::objects::Object;
+use crate::loader::interface::Object;
 use crate::loader::{self, AttachedProbes, Entries, FunctionEntry, LoadError, Loaded, ObjectSpec, Ring};
 use crate::sys::heap;
 

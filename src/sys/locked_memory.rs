@@ -1,7 +1,6 @@
-//! The limit of locked memory, against which kernels before 5.11 count BPF programs
-//! and maps (later ones charge the memory cgroup). It is 64 KiB unless somebody set
-//! another one, also for systemd's units, which is less than `bpf/` needs.
+//! Limits that the kernel sets to BPF programs: locked memory, and lockdown.
 
+use std::fs;
 use std::sync::OnceLock;
 
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
@@ -40,6 +39,16 @@ fn is_counted() -> bool {
 fn release(text: &str) -> Option<(u32, u32)> {
     let mut numbers = text.split(|byte: char| !byte.is_ascii_digit()).map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+const FILE: &str = "/sys/kernel/security/lockdown";
+
+/// Whether the kernel is known to be locked down for confidentiality: it refuses BPF
+/// programs the helpers that read its memory, with `EINVAL` or `EPERM`. Since Linux 5.4;
+/// false where securityfs is not mounted or not to be read.
+pub fn is_confidential() -> bool {
+    // It explains an error that is told in any case.
+    fs::read_to_string(FILE).is_ok_and(|text| text.contains("[confidentiality]"))
 }
 
 #[cfg(test)]

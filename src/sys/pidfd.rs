@@ -1,7 +1,8 @@
-//! Holds a process by a descriptor: a signal reaches this process or nobody,
-//! whatever becomes of its pid.
+//! Processes by handle: signals, whether they share descriptors, whether they run.
 
+use std::cmp::Ordering;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::{Arc, OnceLock};
 
 use libc::{c_int, c_long, c_uint};
 use nix::errno::Errno;
@@ -44,6 +45,55 @@ impl Pidfd {
     }
 }
 
+/// `KCMP_FILES` of `linux/kcmp.h`.
+const FILES: libc::c_long = 2;
+
+/// Compares the descriptor tables of two threads: equal if they are one and the
+/// same, else in an order that has no meaning but stays the same while the machine
+/// runs. Since Linux 3.5; takes the right to look into both.
+///
+/// # Errors
+///
+/// `ENOSYS` if the kernel was built without it, `ESRCH` for a thread that is gone,
+/// `EPERM` without the right.
+pub fn compare_files(one: u32, other: u32) -> Result<Ordering, Errno> {
+    let (one, other, none) = (libc::c_long::from(one), libc::c_long::from(other), libc::c_long::default());
+    // SAFETY: the call takes numbers only and changes nothing.
+    let result = unsafe { libc::syscall(libc::SYS_kcmp, one, other, FILES, none, none) };
+    match Errno::result(result)? {
+        0 => Ok(Ordering::Equal),
+        1 => Ok(Ordering::Less),
+        2 => Ok(Ordering::Greater),
+        // Different, and the order is not known.
+        _ => Err(Errno::EOPNOTSUPP),
+    }
+}
+
+/// The letter of the state of what has this directory in `/proc`; `None` if that cannot be
+/// read.
+pub fn of(place: &str) -> Option<u8> {
+    let text = std::fs::read(format!("/proc/{place}/stat")).ok()?;
+    let end = text.iter().rposition(|byte| *byte == b')')?;
+    text.get(end + 2).copied()
+}
+
+/// A thread of this process, known to others once it has called [`Self::begin`].
+#[derive(Clone, Debug, Default)]
+pub struct KnownThread(Arc<OnceLock<i32>>);
+
+impl KnownThread {
+    /// The calling thread is the one.
+    pub fn begin(&self) {
+        self.0.get_or_init(|| nix::unistd::gettid().as_raw());
+    }
+
+    /// Whether it is on a processor or ready for one, as one that has not begun yet is; false
+    /// if it waits or has ended, or if that cannot be read.
+    pub fn is_running(&self) -> bool {
+        self.0.get().is_none_or(|tid| of(&format!("self/task/{tid}")) == Some(b'R'))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,5 +109,40 @@ mod tests {
         assert!(!child.wait().unwrap().success());
         assert_eq!(pinned.send(Signal::SIGKILL), Err(Errno::ESRCH));
         assert_eq!(Pidfd::open(u32::MAX).unwrap_err(), Errno::ESRCH);
+    }
+
+    /// Make sure that a thread shares with itself and with its process, and
+    /// not with a process that does not exist.
+    #[test]
+    fn own() {
+        let own = std::process::id();
+        assert_eq!(compare_files(own, own), Ok(Ordering::Equal));
+        let tid = || nix::unistd::gettid().as_raw().cast_unsigned();
+        let thread = std::thread::spawn(move || compare_files(own, tid()));
+        assert_eq!(thread.join().unwrap(), Ok(Ordering::Equal));
+        assert_eq!(compare_files(own, u32::MAX >> 1), Err(Errno::ESRCH));
+    }
+
+    /// Make sure that a thread that waits is told from one that works.
+    #[test]
+    fn waits() {
+        let (thread, (go, wait)) = (KnownThread::default(), std::sync::mpsc::channel::<()>());
+        assert!(thread.is_running());
+        thread.begin();
+        assert!(thread.is_running());
+        let other = KnownThread::default();
+        let handle = std::thread::spawn({
+            let other = other.clone();
+            move || {
+                other.begin();
+                let _ended = wait.recv();
+            }
+        });
+        while other.is_running() {
+            std::thread::yield_now();
+        }
+        drop(go);
+        handle.join().unwrap();
+        assert!(!other.is_running());
     }
 }

@@ -1,8 +1,7 @@
 //! What the names in device settings stand for on this node: paths of nodes,
-//! and groups of `/proc/devices`.
+//! and groups of `/proc/devices`, with the patterns of glob(7).
 
 use super::filter::{Filter, FilterRule};
-use super::glob;
 use super::settings::Allow;
 use crate::model::DeviceType;
 use crate::observation::{Answer, DeviceNumber, GpuFacts, RegisteredDriver, Unit};
@@ -51,7 +50,7 @@ impl DeviceNames<'_> {
         let mut majors = Vec::new();
         let is_of_kind = |driver: &RegisteredDriver| driver.kind == kind && driver.major > 0;
         for driver in self.gpu_facts.drivers()?.into_iter().filter(is_of_kind) {
-            if glob::matches(name, &driver.name)? {
+            if matches(name, &driver.name)? {
                 majors.push(Some(driver.major));
             }
         }
@@ -84,4 +83,53 @@ fn by_number(path: &str) -> Option<DeviceNumber> {
     };
     let (major, minor) = rest.split_once(':')?;
     Some(DeviceNumber { kind, major: major.parse().ok()?, minor: minor.parse().ok()? })
+}
+
+/// Bytes of a pattern or a name: the kernel's names are far shorter, and the
+/// time of a comparison is the product of both.
+const LIMIT: usize = 256;
+
+/// Whether a name matches; `None` for patterns with classes or escapes, and
+/// where one of the two is too long.
+pub(super) fn matches(pattern: &str, name: &str) -> Option<bool> {
+    if pattern.contains(['[', '\\']) || pattern.len() > LIMIT || name.len() > LIMIT {
+        return None;
+    }
+    let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
+    let (mut at, mut to) = (0, 0);
+    // The last star, and how many bytes it has matched so far.
+    let mut star: Option<(usize, usize)> = None;
+    while to < name.len() {
+        match pattern.get(at) {
+            Some(b'*') => {
+                star = Some((at, to));
+                at += 1;
+            }
+            Some(byte) if *byte == b'?' || Some(byte) == name.get(to) => {
+                at += 1;
+                to += 1;
+            }
+            _ => {
+                let Some((place, eaten)) = star else { return Some(false) };
+                star = Some((place, eaten + 1));
+                (at, to) = (place + 1, eaten + 1);
+            }
+        }
+    }
+    Some(pattern[at..].iter().all(|byte| *byte == b'*'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns() {
+        let yes =
+            [("*", ""), ("nvidia*", "nvidia-uvm"), ("cpu/*", "cpu/msr"), ("?x", "ax"), ("*a*b", "xaayb")];
+        assert!(yes.iter().all(|(pattern, name)| matches(pattern, name) == Some(true)));
+        let no = [("nvidia", "nvidia-uvm"), ("?", ""), ("*a*b", "xaayc"), ("", "a")];
+        assert!(no.iter().all(|(pattern, name)| matches(pattern, name) == Some(false)));
+        assert_eq!(matches("nvidia[0-9]", "nvidia0"), None);
+    }
 }

@@ -6,13 +6,11 @@
 mod device_names;
 mod device_rules;
 mod filter;
-mod glob;
 mod lines;
 mod settings;
-mod unit_names;
-
 #[cfg(test)]
 mod tests;
+mod unit_names;
 
 pub use device_rules::{DeviceRules, device_rules, names_of_nothing};
 pub use filter::{Filter, FilterRule};

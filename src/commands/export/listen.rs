@@ -32,7 +32,7 @@ use crate::commands::invocation::Failure;
 use crate::export::Family;
 use crate::model::ProblemCode;
 use crate::render::{self, MetricsFormat};
-use crate::sys::drop_rights::keep_only;
+use crate::sys::caps::keep_only;
 
 /// Clients that are served at the same time.
 const CLIENTS: usize = 64;

@@ -12,8 +12,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 
 use super::invocation::Failure;
 use crate::model::ProblemCode;
-use crate::sys::caps::Capability;
-use crate::sys::drop_rights::keep_only;
+use crate::sys::caps::{Capability, keep_only};
 use crate::sys::{locked_memory, seccomp};
 
 /// What they need as long as they run: programs are read by id with

@@ -12,7 +12,7 @@ use aya::{Btf, Ebpf};
 use aya_obj::ProgramSection;
 use aya_obj::generated::bpf_insn;
 
-use crate::loader::objects::Object;
+use crate::loader::interface::Object;
 use crate::loader::{FunctionEntry, LoadError, ObjectSpec};
 use crate::sys::bpf::{FunctionType, ManyProbes, attach_many, load_many, load_types};
 

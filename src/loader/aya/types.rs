@@ -18,7 +18,7 @@ use object::Endianness as FileEndianness;
 use object::read::elf::ElfFile64;
 use object::read::{Object as _, ObjectSection as _};
 
-use crate::loader::objects::{self, Object};
+use crate::loader::interface::{self, Object};
 
 const KERNEL: &str = "/sys/kernel/btf/vmlinux";
 /// `BTF_MAGIC`, and bytes of the header that are read.
@@ -49,7 +49,7 @@ const ITERATORS: &[u8] = b"bpf_iter_";
 /// The kernel's types that all objects of `bpf/` need. `None` where the kernel
 /// describes none, or has a kind of type that is not known here.
 pub(super) fn needed() -> Option<Btf> {
-    let names = names(&objects::ALL)?;
+    let names = names(&interface::ALL)?;
     let reduced = reduced(&fs::read(KERNEL).ok()?, &names)?;
     Btf::parse(&reduced, Endianness::default()).ok()
 }
@@ -271,10 +271,10 @@ mod tests {
             return;
         };
         let few = needed().unwrap();
-        for object in objects::ALL {
+        for object in interface::ALL {
             assert_eq!(relocated(object, &few), relocated(object, &all));
         }
-        for (_, over) in objects::ALL.iter().flat_map(|object| object.iterators) {
+        for (_, over) in interface::ALL.iter().flat_map(|object| object.iterators) {
             let name = format!("bpf_iter_{over}");
             let number = |types: &Btf| types.id_by_type_name_kind(&name, BtfKind::Func).ok();
             assert!(number(&all).is_some());

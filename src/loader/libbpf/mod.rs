@@ -9,7 +9,7 @@ use std::os::fd::AsFd as _;
 
 use libbpf_rs::{MapCore as _, Object, ObjectBuilder, OpenObject, ProgramAttachType, set_print};
 
-use super::objects;
+use super::interface;
 use super::{LoadError, Loaded, Loader, ObjectSpec};
 use crate::sys::libbpf::expect_session;
 use loaded::Programs;
@@ -56,7 +56,7 @@ fn load(wanted: &ObjectSpec<'_>, without: &[&str]) -> Result<Object, LoadError> 
 }
 
 /// Loads the session program with the maps of the object that is loaded.
-fn load_session(wanted: &objects::Object, with: &Object) -> Result<Object, LoadError> {
+fn load_session(wanted: &interface::Object, with: &Object) -> Result<Object, LoadError> {
     let mut object = open_with(wanted, with)?;
     for mut program in object.progs_mut() {
         expect_session(&mut program).map_err(|error| LoadError::refused(&error))?;
@@ -79,7 +79,7 @@ fn load_multi(wanted: &ObjectSpec<'_>, with: &Object) -> Result<Object, LoadErro
 }
 
 /// Opens an object that shares the maps of one that is loaded.
-fn open_with(wanted: &objects::Object, with: &Object) -> Result<OpenObject, LoadError> {
+fn open_with(wanted: &interface::Object, with: &Object) -> Result<OpenObject, LoadError> {
     let mut object = open(wanted)?;
     for mut map in object.maps_mut() {
         if let Some(shared) = with.maps().find(|shared| shared.name() == map.name()) {
@@ -89,6 +89,6 @@ fn open_with(wanted: &objects::Object, with: &Object) -> Result<OpenObject, Load
     Ok(object)
 }
 
-fn open(object: &objects::Object) -> Result<OpenObject, LoadError> {
+fn open(object: &interface::Object) -> Result<OpenObject, LoadError> {
     ObjectBuilder::default().open_memory(object.code).map_err(|error| LoadError::refused(&error))
 }

@@ -3,12 +3,9 @@
 
 pub(super) mod devices_v1;
 pub(super) mod hierarchy;
-pub(super) mod links;
 pub(super) mod lookup;
 pub(super) mod mounts;
 pub(super) mod query;
 pub(super) mod recheck;
 pub(super) mod thread_cgroups;
-mod threaded;
-mod visited;
 pub(super) mod walk;

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 
 use super::hierarchy::Hierarchy;
 use crate::model::ProblemCode;
-use crate::observation::{Answer, Attached};
+use crate::observation::{Answer, Attached, Cgroup};
 use crate::observe::problems::{Log, refusal};
 use crate::observe::rights::{refused, unless_held};
 use crate::sys::bpf::{BpfError, ListKind, query};
@@ -119,4 +119,11 @@ impl ListQuery {
         self.refused = Some(why.clone());
         Ok(why)
     }
+}
+
+/// A cgroup that was visited, and whether it was asked for or is only an ancestor.
+#[derive(Debug)]
+pub(in crate::observe) struct VisitedCgroup {
+    pub(in crate::observe) cgroup: Cgroup,
+    pub(in crate::observe) requested: bool,
 }

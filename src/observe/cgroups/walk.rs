@@ -9,9 +9,7 @@ use nix::errno::Errno;
 
 use super::hierarchy::Hierarchy;
 use super::query::ListQuery;
-use super::threaded;
-use super::threaded::Threaded;
-pub(in crate::observe) use super::visited::VisitedCgroup;
+use super::thread_cgroups::{self, Threaded};
 use crate::model::{CgroupPath, ProblemCode};
 use crate::observation::{Cgroup, Scope, Text, UnseenProcesses};
 use crate::observe::error::ObserveError;
@@ -19,6 +17,8 @@ use crate::observe::options::CgroupTarget;
 use crate::observe::problems::Log;
 use crate::sys::absence::is_absence;
 use crate::sys::dir::{Dir, DirStat};
+
+pub(in crate::observe) use super::query::VisitedCgroup;
 
 /// Nested deeper than this below the first directory walked, cgroups are left
 /// out with a problem: every level holds an open descriptor.
@@ -98,7 +98,7 @@ pub(in crate::observe) fn walk(hierarchy: &Hierarchy, plan: &WalkPlan, log: &mut
     };
     walker.planned(&hierarchy.handle, plan);
     let Walker { seen, threaded, .. } = walker;
-    threaded::tell(&seen, &threaded, log);
+    thread_cgroups::tell(&seen, &threaded, log);
     seen
 }
 

@@ -6,14 +6,18 @@ use std::collections::{BTreeSet, HashSet};
 use nix::errno::Errno;
 
 use super::look::{Look, Vanished};
-use super::moved;
+use super::refusals;
 use super::wanted::Wanted;
-use crate::model::CgroupPath;
+use crate::model::{CgroupPath, ProblemCode};
 use crate::observation::{Process, Text};
 use crate::observe::cgroups::hierarchy::Hierarchy;
 use crate::observe::cgroups::walk::{VisitedCgroup, parse_pids};
+use crate::observe::clock;
 use crate::observe::options::Options;
+use crate::observe::pinned::{NotRead, PinnedProcess};
 use crate::observe::problems::Log;
+use crate::observe::procfile::may_be_cut;
+use crate::sys::dir::Dir;
 
 /// `cgroup.procs` is read up to this many bytes.
 const PROCS_LIMIT: usize = 64 << 20;
@@ -38,7 +42,7 @@ pub(in crate::observe) fn collect(
         .map(|(pid, place)| Wanted { pid, cgroup: Some(place) })
         .collect();
     let unlisted = |listed: &mut HashSet<u32>, log: &mut Log| {
-        moved::unlisted(options, hierarchy, listed).unwrap_or_else(|errno| {
+        unlisted(options, hierarchy, listed).unwrap_or_else(|errno| {
             log.failed(options.proc.to_string_lossy(), errno);
             Vec::new()
         })
@@ -62,7 +66,7 @@ pub(in crate::observe) fn collect(
     let (processes, elsewhere): (Vec<_>, Vec<_>) =
         found.read.into_iter().partition(|process| requested.contains(process.cgroup.as_bytes()));
     if whole {
-        moved::tell(options, &elsewhere, log);
+        tell(options, &elsewhere, log);
     }
     processes
 }
@@ -96,4 +100,57 @@ fn procs(hierarchy: &Hierarchy, path: &Text) -> Result<Vec<u8>, Errno> {
         Ok(()) | Err(Errno::EOPNOTSUPP) => Ok(text),
         Err(errno) => Err(errno),
     }
+}
+
+/// Ticks (10 ms) that a process may be old to be moved into a new cgroup as part of its
+/// start, as daemons do with jobs and containers.
+const YOUNG: u64 = 500;
+
+/// The processes below the cgroup root that are not among these: they moved meanwhile,
+/// or have just begun. Those that are elsewhere are added to these, and those that have ended
+/// leave them, since their pids may be used again; those of which it is not known where they
+/// are, are taken to be below it.
+pub(super) fn unlisted(
+    options: &Options,
+    hierarchy: &Hierarchy,
+    listed: &mut HashSet<u32>,
+) -> Result<Vec<Wanted>, Errno> {
+    let mut unlisted = Vec::new();
+    let proc = Dir::open(&options.proc)?;
+    let is_elsewhere = |pid: u32| -> Result<bool, NotRead> {
+        let lines = PinnedProcess::open(&proc, pid)?.cgroups()?;
+        let line = hierarchy.line(&lines);
+        Ok(line.is_none_or(|line| !may_be_cut(line) && hierarchy.mount.inside(line).is_none()))
+    };
+    let mut there = HashSet::new();
+    proc.numbers(c".", |_, pid| {
+        there.insert(pid);
+        if !listed.contains(&pid) {
+            match is_elsewhere(pid) {
+                Ok(true) => _ = listed.insert(pid),
+                // Below a part of the hierarchy nothing is known of those that have ended.
+                Err(NotRead::Gone) if hierarchy.mount.root != b"/" => {}
+                // One that cannot be asked is read like the others, which tells why it cannot be.
+                Ok(false) | Err(_) => unlisted.push(Wanted { pid, cgroup: None }),
+            }
+        }
+        true
+    })?;
+    listed.retain(|pid| there.contains(pid));
+    Ok(unlisted)
+}
+
+/// Reports processes that are in none of the cgroups that were walked, although all were to
+/// be. That is usual for those that have just begun.
+pub(super) fn tell(options: &Options, elsewhere: &[Process], log: &mut Log) {
+    let now = clock::ticks_since_boot();
+    let is_old = |process: &&Process| process.start_time.saturating_add(YOUNG) < now;
+    let old: Vec<u32> = elsewhere.iter().filter(is_old).map(|process| process.pid).collect();
+    if old.is_empty() {
+        return;
+    }
+    let count = u32::try_from(old.len()).unwrap_or(u32::MAX);
+    let who = refusals::who(&options.proc, old.get(..3).unwrap_or(&old), count);
+    let why = format!("left out: in a cgroup that was not read, or was made while the others were{who}");
+    log.add(ProblemCode::Unreadable, refusals::counted(&old), why, "another try");
 }

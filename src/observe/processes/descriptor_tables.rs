@@ -13,7 +13,7 @@ use super::devices::{HeldDevices, descriptors};
 use crate::observe::pinned::{NotRead, PinnedProcess};
 use crate::sys::absence::is_absence;
 use crate::sys::dir::Dir;
-use crate::sys::kcmp::compare_files;
+use crate::sys::pidfd::compare_files;
 
 /// Threads that are asked for their tables, and different tables that are read.
 const THREADS: usize = 1 << 14;

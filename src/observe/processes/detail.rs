@@ -7,14 +7,13 @@ use nix::errno::Errno;
 
 use super::descriptor_tables::DescriptorTables;
 use super::devices::{HeldDevices, mapped};
-use super::environment::location;
-use super::environment::location::NoEnviron;
+use super::environment::location::{self, NoEnviron};
 use super::environment::{at_exec, live};
-use super::helpers::depth::Depth;
+use super::helpers::Depth;
 use super::mapped_files::MappedFiles;
 use super::memory::Memory;
 use super::refusals::{ReadKind, Refusals};
-use super::title;
+use super::step_daemon;
 use super::vgpu::{Looked, TraceReader};
 use crate::observation::{Answer, Detail, Environment, Text};
 use crate::observe::pinned::{NotRead, PinnedProcess};
@@ -146,7 +145,7 @@ impl<'a> DetailReader<'a> {
         let dir = thread.dir();
         let mut detail = Detail { exe: self.exe(dir), ..remains() };
         if let (true, Ok(memory)) = (subject.titled, &mut *memory) {
-            detail.title = title::of_daemon(memory, areas.arguments, areas.environment.1);
+            detail.title = step_daemon::of_daemon(memory, areas.arguments, areas.environment.1);
         }
         self.read_maps(dir);
         let devices = self.devices(subject, thread, &mut detail, true);

@@ -8,8 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::detail::DetailReader;
 use super::environment::at_exec;
-use super::helpers::depth::Depth;
-use super::helpers::{HelperPool, Requests};
+use super::helpers::{Depth, HelperPool, Requests};
 use super::refusals::Refusals;
 use crate::observation::{Answer, Environment, Text};
 use crate::observe::pinned::{NotRead, PinnedProcess};

@@ -9,8 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Instant;
 
-use super::helpers::depth::Depth;
-use super::helpers::{HelperPool, Requests};
+use super::helpers::{Depth, HelperPool, Requests};
 use super::kept::Kept;
 use super::reader::{ReadContext, Reader};
 use super::refusals::{self, Refusals};

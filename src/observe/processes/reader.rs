@@ -6,11 +6,10 @@ use nix::sys::signal::kill;
 use nix::unistd::Pid;
 
 use super::detail::{DetailReader, Parts, ProcessToRead};
-use super::helpers::depth::Depth;
+use super::helpers::Depth;
 use super::refusals::Refusals;
 use super::sieve::{Sieve, Sifter, settle};
-use super::step_daemon;
-use super::title::STEP_DAEMON;
+use super::step_daemon::{self, STEP_DAEMON};
 use super::wanted::{Outcome, Unread, Wanted};
 use crate::observation::{Detail, Process, Text};
 use crate::observe::cgroups::devices_v1;

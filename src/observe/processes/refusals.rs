@@ -6,7 +6,7 @@ use std::path::Path;
 
 use nix::errno::Errno;
 
-use super::helpers::depth::{Depth, SILENT, SPENT};
+use super::helpers::{Depth, SILENT, SPENT};
 use crate::model::ProblemCode;
 use crate::observe::pinned::{NotRead, PinnedProcess};
 use crate::observe::problems::Log;

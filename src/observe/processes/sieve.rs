@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::credentials;
 use super::environment::at_exec;
-use super::helpers::depth::Depth;
+use super::helpers::Depth;
 use super::refusals::Refusals;
 use super::wanted::{Doubt, Unread};
 use crate::observation::{Answer, Environment, Process};

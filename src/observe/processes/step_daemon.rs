@@ -1,17 +1,19 @@
-//! Reads the number of a job from slurmstepd, Slurm's daemon of a step, where the
-//! job's cgroup has only a SLUID.
+//! Slurm's daemon of a step, slurmstepd: its title, and the number of a job from it or from
+//! its sockets, where the job's cgroup has only a SLUID.
+//!
+//! The title is read from the memory area that `/proc/PID/stat` names. `/proc/PID/cmdline`
+//! shows the same, but reading it faults pages in, which can block for ever.
 
 use nix::errno::Errno;
 
+use super::helpers::{Depth, HelperPool, Requests};
+use super::memory::{self, Memory};
 use crate::observation::Text;
 use crate::observe::cgroups::hierarchy::Hierarchy;
 use crate::observe::options::Options;
 use crate::observe::pinned::{NotRead, PinnedProcess};
-use crate::observe::processes::helpers::depth::Depth;
-use crate::observe::processes::helpers::{HelperPool, Requests};
-use crate::observe::processes::title;
 use crate::owner::{job_of_socket, job_of_title};
-use crate::sys::absence::OrAbsent as _;
+use crate::sys::absence::{OrAbsent as _, is_absence};
 use crate::sys::dir::Dir;
 
 /// Bytes read of `net/unix`, some hundred thousand sockets.
@@ -63,7 +65,7 @@ pub(in crate::observe) fn job(
 }
 
 fn served(process: &PinnedProcess) -> Result<Option<u64>, NotRead> {
-    let job = job_of_title(title::of_process(process)?.as_bytes());
+    let job = job_of_title(of_process(process)?.as_bytes());
     if job.is_some() {
         return Ok(job);
     }
@@ -137,12 +139,67 @@ fn column(line: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((line.get(..end)?, line.get(end + 1..)?))
 }
 
+/// Bytes that are kept.
+const LIMIT: u64 = 256;
+/// The name of Slurm's daemon of a step, with which its title begins
+/// (`slurmstepd: [4711.batch]`).
+pub(super) const STEP_DAEMON: &[u8] = b"slurmstepd";
+
+/// The title of a step's daemon, without trailing NULs; empty for all other
+/// processes, whose arguments may be secrets.
+pub(super) fn of_daemon(memory: &mut Memory, arguments: (u64, u64), last: u64) -> Text {
+    let mut text = Vec::new();
+    read(memory, arguments, last, &mut text);
+    let end = text.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
+    let title = text.get(..end).unwrap_or_default();
+    if title.starts_with(STEP_DAEMON) { title.into() } else { Text::default() }
+}
+
+/// The title of a process; empty if it is no step's daemon, or a right to its memory is
+/// missing.
+///
+/// # Errors
+///
+/// `stat` or its memory cannot be read.
+pub(super) fn of_process(process: &PinnedProcess) -> Result<Text, NotRead> {
+    let title = memory::of_one_program(process, |memory, stat| {
+        Some(match memory {
+            Ok(memory) => {
+                let title = of_daemon(memory, stat.arguments, stat.environment.1);
+                memory.failure().map_or(Ok(title), |errno| Err(NotRead::Failed("/mem", errno)))
+            }
+            Err(Errno::EACCES | Errno::EPERM | Errno::EOPNOTSUPP) => Ok(Text::default()),
+            // It is exiting, and has no memory any more.
+            Err(errno) if is_absence(*errno) => Ok(Text::default()),
+            Err(errno) => Err(process.failed("/mem", *errno)),
+        })
+    });
+    title?.unwrap_or_else(|| Ok(Text::default()))
+}
+
+/// As `get_mm_cmdline` of fs/proc/base.c: the arguments, or, where their last
+/// byte was written over, one string that may go on to `last`, the end of the
+/// environment.
+fn read(memory: &mut Memory, (start, end): (u64, u64), last: u64, text: &mut Vec<u8>) {
+    if end <= start {
+        return;
+    }
+    // Whether a call failed the memory knows.
+    let is_whole = memory.array::<1>(end - 1) == Ok([0]);
+    let end = if is_whole { end } else { last.max(end) };
+    // The part that can be read is enough.
+    let _fault = memory.area((start, end.min(start.saturating_add(LIMIT))), text);
+    if !is_whole {
+        let length = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
+        text.truncate(length);
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::*;
     use std::os::unix::net::UnixListener;
     use std::path::Path;
-
-    use super::*;
 
     /// Make sure that only sockets with paths are read, whatever is in them.
     #[test]

@@ -2,8 +2,7 @@
 
 use super::interface::{ProcessSummary, ScanContents, ScanError, ScanMethod, Scanner};
 use super::iterators::Iterators;
-use super::proc::ProcScanner;
-use super::reader::HelperReader;
+use super::proc::{HelperReader, ProcScanner};
 use crate::observe::options::Options;
 use crate::observe::procfile::is_own;
 use crate::sys::heap;

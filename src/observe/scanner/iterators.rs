@@ -1,22 +1,19 @@
 //! Lists processes by BPF iterators, as `bpf/scan.bpf.c` writes them. Helpers read
 //! the environments, once for each program that a process executes.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io::{ErrorKind, Read};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::environment_cache::EnvironmentCache;
 use super::interface::{ProcessSummary, ScanContents, ScanError, ScanMethod, Scanner};
-use super::open_files;
-use super::open_files::Devices;
-use super::reader::{Executed, HelperReader};
-use super::record;
-use super::record::Task;
-use crate::loader::objects::SCAN;
+use super::proc::{Executed, HelperReader};
+use super::record::{self, Open, Task};
+use crate::loader::interface::SCAN;
 use crate::loader::{self, Iterate, IteratorScope, ObjectSpec};
-use crate::observation::Answer;
+use crate::observation::{Answer, Environment};
 use crate::observe::clock;
+use crate::observe::processes::devices::HeldDevices;
 
 /// Bytes of one read: more than the kernel returns at once (eight pages), so that no
 /// record is split.
@@ -170,7 +167,7 @@ fn open_devices(iterator: &dyn Iterate, buffer: &mut [u8]) -> Result<Devices, Sc
     let mut devices = Devices::new();
     each(iterator, buffer, |bytes| {
         let (open, length) = record::open(bytes)?;
-        open_files::add(&mut devices, &open);
+        add(&mut devices, &open);
         Some(length)
     })?;
     Ok(devices)
@@ -223,4 +220,101 @@ fn read(file: &mut dyn Read, buffer: &mut [u8], end: Instant) -> Result<usize, S
         }
     }
     Err(ScanError::Read(TOO_LONG.to_owned()))
+}
+
+/// Which program of which process: start time, programs executed, and where
+/// code and stack begin.
+type Program = (u64, u64, (u64, u64));
+
+/// Environments by pid, those of the last scan.
+#[derive(Debug, Default)]
+pub(super) struct EnvironmentCache {
+    last: HashMap<u32, (Program, Answer<Environment>)>,
+    next: HashMap<u32, (Program, Answer<Environment>)>,
+}
+
+impl EnvironmentCache {
+    /// The environment of a process, if it runs the same program still.
+    pub(super) fn take(&mut self, task: &Task) -> Option<Answer<Environment>> {
+        let (program, at_exec) = self.last.remove(&task.pid)?;
+        (program == key(task)).then_some(at_exec)
+    }
+
+    /// Keeps it for the next scan.
+    pub(super) fn keep(&mut self, task: &Task, at_exec: &Answer<Environment>) {
+        self.next.insert(task.pid, (key(task), at_exec.clone()));
+    }
+
+    /// Ends a scan: environments that were not used are forgotten.
+    pub(super) fn turn(&mut self) {
+        self.last = std::mem::take(&mut self.next);
+    }
+}
+
+fn key(task: &Task) -> Program {
+    (task.start_time, task.executed, task.program)
+}
+
+/// Devices by process.
+pub(super) type Devices = HashMap<(u32, u64), ProcessDevices>;
+
+/// The open devices of one process.
+#[derive(Debug, Default)]
+pub(super) struct ProcessDevices {
+    pub(super) held: HeldDevices,
+    /// The first thread that showed each table. A process can have as many tables as
+    /// threads, so that a list of them would have to be searched too often.
+    tables: HashMap<u64, u32>,
+}
+
+/// Counts an open device, unless its table was shown by another thread.
+pub(super) fn add(devices: &mut Devices, open: &Open) {
+    let process = devices.entry((open.pid, open.start_time)).or_default();
+    let thread = *process.tables.entry(open.table).or_insert(open.thread);
+    if thread == open.thread {
+        process.held.open(open.kind, open.rdev);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task() -> Task {
+        Task {
+            pid: 31,
+            start_time: 77,
+            program: (10, 11),
+            executed: 3,
+            uid: 0,
+            comm: "x".into(),
+            cgroup: 9,
+            is_process: true,
+        }
+    }
+
+    /// Make sure that an environment is only used for the same program of the same
+    /// process, and only from the last scan.
+    #[test]
+    fn programs() {
+        let at_exec = Answer::Known(Environment::default());
+        let others = [
+            Task { pid: 32, ..task() },
+            Task { start_time: 78, ..task() },
+            Task { executed: 4, ..task() },
+            Task { program: (10, 12), ..task() },
+        ];
+        for other in others {
+            let mut known = EnvironmentCache::default();
+            known.keep(&task(), &at_exec);
+            known.turn();
+            assert_eq!(known.take(&other), None);
+        }
+        let mut known = EnvironmentCache::default();
+        known.keep(&task(), &at_exec);
+        known.turn();
+        assert_eq!(known.take(&task()), Some(at_exec));
+        known.turn();
+        assert_eq!(known.take(&task()), None);
+    }
 }

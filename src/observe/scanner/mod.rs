@@ -6,13 +6,9 @@
 //! a hundred processes. gpumap tries which of them works.
 
 mod choose;
-mod environment_cache;
 mod interface;
 mod iterators;
-mod open_files;
 mod proc;
-mod proc_entry;
-mod reader;
 mod record;
 
 pub(super) use choose::start_with;

@@ -2,8 +2,7 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
-use super::call::{BpfCommand, IdBody, call, fd_by_id, info};
-use super::error::BpfError;
+use super::call::{BpfCommand, BpfError, IdBody, call, fd_by_id, info};
 
 /// `BPF_LINK_TYPE_TRACING`.
 const TRACING_LINK: u32 = 2;

@@ -11,9 +11,7 @@
 //! the same call.
 
 mod attach;
-mod btf;
 mod call;
-mod error;
 mod link;
 mod map;
 mod program;
@@ -23,14 +21,12 @@ pub use attach::{
     FunctionEntry, FunctionType, ManyProbes, Swap, attach_many, detach_device, has_many, load_device,
     load_many, load_types, pin, pinned, put, refuses_cookies, remove, swap_device,
 };
-pub use btf::types_by_id;
-pub use call::MIN_ATTR_SIZE;
 pub(super) use call::{Body, BpfCommand, LinkHead, open, raw};
-pub use error::BpfError;
+pub use call::{BpfError, MIN_ATTR_SIZE};
 pub use link::{LinkInfo, TracingLink, link_by_id, link_info, next_link_id, tracing_link};
 pub use map::{ContentLimits, Contents, MapInfo, contents, map_by_id, map_frozen, map_info, possible_cpus};
 pub use program::{
     CGROUP_DEVICE_PROGRAM, EXTENSION_PROGRAM, MAX_PROGRAM_BYTES, ProgramInfo, Xlated, program_by_id,
-    program_info,
+    program_info, types_by_id,
 };
 pub use query::{ListKind, MAX_QUERY_IDS, Query, query};

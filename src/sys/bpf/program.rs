@@ -2,8 +2,7 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
-use super::call::{BpfCommand, fd_by_id, info};
-use super::error::BpfError;
+use super::call::{BpfCommand, BpfError, fd_by_id, info};
 
 /// `BPF_PROG_TYPE_CGROUP_DEVICE`.
 pub const CGROUP_DEVICE_PROGRAM: u32 = 15;
@@ -153,6 +152,44 @@ fn build(raw: &RawInfo, mut bytes: Vec<u8>, mut maps: Vec<u32>) -> ProgramInfo {
         has_types: raw.types != 0,
         xlated,
     }
+}
+
+/// Most bytes of types that are read; the kernel takes 16 MiB (`BTF_MAX_SIZE`),
+/// and those of a program are some kilobytes.
+const MAX_BYTES: u32 = 1 << 20;
+
+/// `struct bpf_btf_info`.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+struct RawBtfInfo {
+    btf: u64,
+    size: u32,
+    id: u32,
+    name: u64,
+    name_length: u32,
+    is_kernel: u32,
+}
+
+/// The types with this id, raw; `None` if they are too many. Since Linux 4.18;
+/// needs `CAP_SYS_ADMIN`.
+///
+/// # Errors
+///
+/// Those of bpf(2).
+pub fn types_by_id(id: u32) -> Result<Option<Vec<u8>>, BpfError> {
+    let fd = fd_by_id(BpfCommand::TypesById, id, 0)?;
+    let mut raw = RawBtfInfo::default();
+    // SAFETY: `RawBtfInfo` is `bpf_btf_info`; both lengths are 0.
+    unsafe { info(fd.as_raw_fd(), &mut raw)? };
+    if raw.size > MAX_BYTES {
+        return Ok(None);
+    }
+    let mut bytes = vec![0_u8; raw.size as usize];
+    let mut raw = RawBtfInfo { btf: bytes.as_mut_ptr() as u64, size: raw.size, ..RawBtfInfo::default() };
+    // SAFETY: `bytes` has room for `size` bytes.
+    unsafe { info(fd.as_raw_fd(), &mut raw)? };
+    bytes.truncate(raw.size as usize);
+    Ok(Some(bytes))
 }
 
 #[cfg(test)]

@@ -2,8 +2,7 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use super::call::{Body, BpfCommand, call};
-use super::error::BpfError;
+use super::call::{Body, BpfCommand, BpfError, call};
 
 /// `BPF_CGROUP_DEVICE` of `enum bpf_attach_type`.
 const CGROUP_DEVICE: u32 = 6;

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use libc::{c_long, pid_t};
 
-use crate::sys::run_state;
+use crate::sys::pidfd;
 
 /// The most children that this gpumap may leave behind.
 pub const MOST_LEFT_BEHIND: usize = 16;
@@ -83,7 +83,7 @@ impl Child {
 
     /// The letter of its state; `None` if that cannot be read.
     pub(super) fn state(&self) -> Option<u8> {
-        run_state::of(&self.0.as_ref()?.pid.to_string())
+        pidfd::of(&self.0.as_ref()?.pid.to_string())
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::probes::Unprobed;
 use super::probes::{ENVIRON, Probe};
 use super::record::{NAME, OTHERS};
-use crate::loader::objects::{SESSION, WATCH};
+use crate::loader::interface::{SESSION, WATCH};
 use crate::loader::{AttachedProbes, FunctionEntry, IteratorScope, LoadError};
 use crate::model::VARIABLES;
 use crate::probing::{Mode, ProbePrograms, ProgramsSpec};

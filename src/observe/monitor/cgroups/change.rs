@@ -8,10 +8,10 @@ use super::lists::{Listed, Walked};
 use super::nodes::parent;
 use super::state::{Differences, FIRST_REVISION, MonitoredCgroups};
 use crate::observation::{Answer, Attached, Cgroup, Observation, Program, Text, with_inner};
-use crate::observe::cgroups::links;
+use crate::observe::cgroups::recheck;
 use crate::observe::cgroups::walk::VisitedCgroup;
 use crate::observe::problems::Log;
-use crate::observe::programs::{maps, symbols};
+use crate::observe::programs::{cache, symbols};
 use crate::observe::{clock, gpu};
 use crate::sys::bpf::{ListKind, query};
 use crate::sys::dir::Dir;
@@ -154,7 +154,7 @@ impl MonitoredCgroups {
             .filter(|node| has_own(&node.cgroup))
             .map(|node| VisitedCgroup { cgroup: node.cgroup.clone(), requested: node.requested })
             .collect();
-        links::fill(&mut seen, log);
+        recheck::fill(&mut seen, log);
         for VisitedCgroup { cgroup, .. } in seen {
             if let Some(node) = self.nodes.get_mut(&cgroup.path) {
                 node.cgroup = cgroup;
@@ -173,7 +173,7 @@ impl MonitoredCgroups {
             if self.cache.maps.get(&id).is_some_and(|map| map.frozen) {
                 continue;
             }
-            if let Some(old) = self.cache.maps.insert(id, maps::read(id, log)) {
+            if let Some(old) = self.cache.maps.insert(id, cache::read(id, log)) {
                 found.old_maps.entry(id).or_insert(old);
             }
         }

@@ -2,13 +2,10 @@
 
 mod change;
 mod check;
-mod children;
 mod lists;
-mod map_contents;
 mod monitor;
 mod nodes;
 mod notification;
-mod replacements;
 mod state;
 
 pub use change::ProgramsChange;

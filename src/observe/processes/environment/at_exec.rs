@@ -8,7 +8,7 @@ use nix::errno::Errno;
 use super::filter::VariableFilter;
 use crate::observation::{Answer, Environment};
 use crate::observe::pinned::{NotRead, PinnedProcess};
-use crate::observe::processes::helpers::depth::Depth;
+use crate::observe::processes::helpers::Depth;
 use crate::observe::processes::memory::{self, Fault, Memory};
 use crate::observe::processes::refusals::{ReadKind, Refusals};
 use crate::observe::procfile::Stat;

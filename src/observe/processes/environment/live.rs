@@ -1,13 +1,10 @@
 //! Reads the current environment: the array that `environ` points to. The process
 //! may change it at any time, so everything is read twice and must be the same.
 
-use super::filter;
-use super::filter::{NAME_LIMIT, VALUE_LIMIT, VariableFilter};
+use super::filter::{self, NAME_LIMIT, VALUE_LIMIT, VariableFilter};
 use super::location::EnvironLocation;
 use crate::observation::{Answer, Environment};
-use crate::observe::processes::memory::strings::StringReader;
-use crate::observe::processes::memory::word;
-use crate::observe::processes::memory::{Fault, Memory};
+use crate::observe::processes::memory::{Fault, Memory, StringReader, word};
 
 /// Entries that are read, and how often reading is tried.
 const ENTRIES: usize = 1 << 20;

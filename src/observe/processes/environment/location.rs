@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 
-use crate::observe::processes::image::Image;
-use crate::observe::processes::mapped_files::MappedFiles;
+use crate::observe::processes::mapped_files::{Image, MappedFiles};
 use crate::observe::processes::mappings::{Mapping, mappings};
 use crate::observe::processes::memory::word;
 use crate::sys::dir::Dir;

@@ -10,9 +10,8 @@ use std::ffi::{CStr, CString};
 use std::num::NonZeroU64;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
-use super::load::{LoadBody, NAME_SIZE};
-use crate::sys::bpf::call::{Body, BpfCommand, call, open, raw};
-use crate::sys::bpf::error::BpfError;
+use super::{LoadBody, NAME_SIZE};
+use crate::sys::bpf::call::{Body, BpfCommand, BpfError, call, open, raw};
 use crate::sys::bpf::program::CGROUP_DEVICE_PROGRAM;
 use crate::sys::locked_memory;
 

@@ -5,18 +5,14 @@
 //! programs of cgroups, which stays.
 
 mod device;
-mod load;
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
-pub use device::{Swap, detach_device, load_device, pin, pinned, swap_device};
+use super::call::{Body, BpfCommand, BpfError, LinkHead, call, open, raw};
+use super::map::{has_plain_values, map_info};
 
-use self::load::{LoadBody, NAME_SIZE};
-use super::call::{Body, BpfCommand, LinkHead, call, open, raw};
-use super::error::BpfError;
-use super::map::has_plain_values;
-use super::map::map_info;
+pub use device::{Swap, detach_device, load_device, pin, pinned, swap_device};
 
 /// `BPF_PROG_TYPE_KPROBE`, the type of programs at functions.
 const PROBE_PROGRAM: u32 = 2;
@@ -268,6 +264,35 @@ pub fn remove(map: BorrowedFd<'_>, key: &[u8]) -> Result<(), BpfError> {
         result => result.map(drop),
     }
 }
+
+/// `BPF_OBJ_NAME_LEN`, with the end.
+const NAME_SIZE: usize = 16;
+
+/// The member of `BPF_PROG_LOAD` up to `line_info_rec_size`.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+struct LoadBody {
+    kind: u32,
+    instruction_count: u32,
+    instructions: u64,
+    license: u64,
+    log_level: u32,
+    log_size: u32,
+    log: u64,
+    kernel_version: u32,
+    flags: u32,
+    name: [u8; NAME_SIZE],
+    ifindex: u32,
+    attach_type: u32,
+    types: u32,
+    function_size: u32,
+    functions: u64,
+    function_count: u32,
+    line_size: u32,
+}
+
+// SAFETY: integers without padding, as in `linux/bpf.h`; 96 bytes.
+unsafe impl Body for LoadBody {}
 
 #[cfg(test)]
 mod tests {

@@ -5,8 +5,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use super::info::MapInfo;
 use super::shape::{Shape, shape};
-use crate::sys::bpf::call::{Body, BpfCommand, call};
-use crate::sys::bpf::error::BpfError;
+use crate::sys::bpf::call::{Body, BpfCommand, BpfError, call};
 
 /// `CONFIG_NR_CPUS` is at most this on every architecture. Per-CPU values are
 /// read into room for as many CPUs, so that a wrong `possible` file cannot

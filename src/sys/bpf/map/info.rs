@@ -1,12 +1,11 @@
 //! What maps are: their type, sizes, flags and names.
 
-use super::shape;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
-use crate::sys::bpf::call::{BpfCommand, fd_by_id, info};
-use crate::sys::bpf::error::BpfError;
+use super::shape;
+use crate::sys::bpf::call::{BpfCommand, BpfError, fd_by_id, info};
 
 /// `BPF_F_RDONLY`: the descriptor can look up, not update.
 const READ_ONLY: u32 = 1 << 3;

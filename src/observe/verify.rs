@@ -2,12 +2,12 @@
 //! thing that gpumap does to a cgroup: for a moment it has one more process, which
 //! opens no device.
 
-mod handle;
-
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
+use nix::fcntl::{OFlag, openat};
+use nix::sys::stat::Mode;
 
 use super::cgroups::hierarchy::Hierarchy;
 use super::options::Options;
@@ -19,9 +19,7 @@ use crate::sys::access::{self, Access};
 use crate::sys::bpf::{ListKind, query};
 use crate::sys::dir::Dir;
 use crate::sys::spawn::{AskError, QUESTION_LIMIT, ask_inside};
-use handle::{Handle, open};
-
-pub use handle::Node;
+use crate::sys::stat::{FileKind, stat_at};
 
 /// Cgroups that are asked.
 pub const CGROUP_LIMIT: usize = 256;
@@ -147,7 +145,7 @@ impl From<String> for Unasked {
 
 /// The answers for a cgroup that could not be used at all.
 fn whole(cgroup: &Text, why: String) -> Verification {
-    let (cgroup, request) = (cgroup.clone(), handle::REQUEST.to_owned());
+    let (cgroup, request) = (cgroup.clone(), REQUEST.to_owned());
     Verification { cgroup, path: String::new(), major: 0, minor: 0, request, allowed: Answer::Missing(why) }
 }
 
@@ -240,5 +238,81 @@ fn reason(error: AskError) -> &'static str {
         AskError::Died => "a process in it was killed before it answered",
         AskError::Elsewhere => "nothing says that its process stayed in it: it may have been moved",
         AskError::TooMany => "too many processes that asked before it have not ended yet",
+    }
+}
+
+/// The request that is asked about: opening a GPU for reading and writing.
+const REQUEST: &str = "rw";
+
+/// A node to ask about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Its path on the node, such as `/dev/nvidia0`.
+    pub path: String,
+    /// Its major number.
+    pub major: u32,
+    /// Its minor number.
+    pub minor: u32,
+}
+
+/// A node, held open without opening its device.
+struct Handle<'a> {
+    node: &'a Node,
+    /// The handle, or the reason why there is none.
+    place: Result<OwnedFd, String>,
+    immutable: bool,
+}
+
+/// With the v1 controller, the process stays in gpumap's own group of that, so
+/// it can only tell of devices that this group allows.
+fn open<'a>(options: &Options, node: &'a Node, v1: bool) -> Handle<'a> {
+    let path = options.gpu_root.join(node.path.trim_start_matches('/'));
+    let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let opened = Dir::open(&options.gpu_root)
+        .and_then(|root| openat(&root, &path, flags, Mode::empty()))
+        .and_then(|place| stat_at(&place, c"").map(|stat| (place, stat)));
+    match opened {
+        Ok((place, stat)) if stat.kind == FileKind::Char && stat.rdev == (node.major, node.minor) => {
+            if v1 && access::probe_handle(&place, Access::ReadWrite) != access::AccessAnswer::Allowed {
+                return Handle::missing(
+                    node,
+                    "gpumap itself may not open it, and its v1 device group may be why".to_owned(),
+                );
+            }
+            Handle { node, place: Ok(place), immutable: stat.immutable }
+        }
+        Ok(_) => Handle::missing(node, "the node has another number".to_owned()),
+        Err(Errno::ENOENT) => Handle::missing(node, "there is no node".to_owned()),
+        Err(errno) => Handle::missing(node, format!("the node: {}", errno.desc())),
+    }
+}
+
+impl<'a> Handle<'a> {
+    fn missing(node: &'a Node, why: String) -> Self {
+        Self { node, place: Err(why), immutable: false }
+    }
+
+    /// The answers about it in a cgroup.
+    fn verification(&self, cgroup: &Text, allowed: Answer<bool>) -> Verification {
+        let Node { path, major, minor } = self.node.clone();
+        Verification { cgroup: cgroup.clone(), path, major, minor, request: REQUEST.to_owned(), allowed }
+    }
+
+    /// The verdict of the device policy that follows from the kernel's answer.
+    fn answer(&self, answer: access::AccessAnswer) -> Answer<bool> {
+        let why = match answer {
+            access::AccessAnswer::Allowed => return Answer::Known(true),
+            access::AccessAnswer::DevicePolicy if self.immutable => "the node is marked immutable".to_owned(),
+            access::AccessAnswer::DevicePolicy => return Answer::Known(false),
+            access::AccessAnswer::FilePermission => {
+                "permission bits or a security module refuse before the device policy is asked".to_owned()
+            }
+            access::AccessAnswer::Unsupported => "needs Linux 5.8".to_owned(),
+            access::AccessAnswer::NoSuchFile | access::AccessAnswer::NoDevice => {
+                "the node is gone".to_owned()
+            }
+            access::AccessAnswer::Other(errno) => errno.desc().to_owned(),
+        };
+        Answer::Missing(why)
     }
 }

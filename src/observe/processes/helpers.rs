@@ -1,11 +1,11 @@
-//! Runs the helper processes that read other processes.
+//! Helper processes that look into other processes, and how long they may take.
 //!
-//! A process can make its reader wait for ever. So this process reads nothing of
-//! it: helper processes do that, and the pool waits for their answers. A helper
-//! that is silent for too long is abandoned, and the process that it was reading is
-//! read once more, this time without its memory.
+//! A process can keep whoever reads its memory waiting for ever. So copies of gpumap read,
+//! and one that a process keeps waiting is killed and left behind. How deeply a process is
+//! looked into the next time, and how much time the processes of one user may cost, is
+//! remembered here.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::marker::PhantomData;
 use std::os::fd::AsFd;
@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::depth::Depth;
-use super::slow_processes::SlowProcesses;
+use super::credentials::{Account, account, own_namespace};
+use crate::observe::pinned::PinnedProcess;
 use crate::sys::dir::Dir;
-use crate::sys::helper::{Channel, Helper, wait};
+use crate::sys::helper::{Channel, Helper, MOST_LEFT_BEHIND, left_behind, wait};
 
 /// The most helpers that run at a time. They only make system calls that share no
 /// lock, so that two helpers take half the time.
@@ -41,7 +41,7 @@ const LONGEST: Duration = Duration::from_secs(10);
 
 /// Helpers that answer questions about processes. A question is a pid and what to
 /// find out.
-pub(crate) struct HelperPool<'a, Question, Answer> {
+pub(in crate::observe) struct HelperPool<'a, Question, Answer> {
     /// The proc file system: the only descriptor that helpers keep.
     proc: Dir,
     work: Box<Work<'a, Question, Answer>>,
@@ -55,7 +55,7 @@ pub(crate) struct HelperPool<'a, Question, Answer> {
 type Work<'a, Question, Answer> = dyn Fn(&Dir, Requests<'_, Question, Answer>) + Send + 'a;
 
 /// The questions that a helper receives.
-pub(crate) struct Requests<'c, Question, Answer> {
+pub(in crate::observe) struct Requests<'c, Question, Answer> {
     channel: &'c mut Channel,
     types: PhantomData<fn(Question) -> Answer>,
 }
@@ -314,6 +314,119 @@ impl<Question: DeserializeOwned, Answer: Serialize> Requests<'_, Question, Answe
 fn patience(deadline: Option<Instant>) -> Duration {
     let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
     left.map_or(PATIENCE, |left| (left / PART).clamp(LEAST_PATIENCE, PATIENCE))
+}
+
+/// Why the memory of a process was not read that kept its reader waiting.
+pub(in crate::observe) const SILENT: &str =
+    "its memory does not answer (a page of a FUSE file or of userfaultfd)";
+/// The reason for a process that was not read because its user's other processes
+/// took too long.
+pub(in crate::observe) const SPENT: &str = "processes of the same user took more than 10 seconds to look into (descriptors, libraries, environments)";
+
+/// How much of a process may be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Depth {
+    /// Everything, its memory included.
+    Full,
+    /// Nothing of its memory, nor what takes the lock of its memory: reading that
+    /// did not end before.
+    WithoutMemory,
+    /// Nothing whose length the process chooses, because the processes of its user
+    /// took too long already.
+    Minimal,
+}
+
+impl Depth {
+    /// Why memory is not read.
+    pub(crate) fn refusal(self) -> Option<&'static str> {
+        match self {
+            Self::Full => None,
+            Self::WithoutMemory => Some(SILENT),
+            Self::Minimal => Some(SPENT),
+        }
+    }
+}
+
+/// How many processes of one user, and of all users, may block helpers.
+const OF_A_USER: usize = 3;
+const OF_ALL: usize = 16;
+/// How long the processes of one user may take together, and the time from which on
+/// a process counts. An ordinary process takes less than a tenth of it.
+const TIME_OF_A_USER: Duration = Duration::from_secs(10);
+const LONG: Duration = Duration::from_millis(2);
+/// How long these facts are remembered.
+const REMEMBERED: Duration = Duration::from_secs(60);
+
+/// Processes that kept a helper waiting.
+#[derive(Debug, Default)]
+struct SlowProcesses {
+    /// By pid.
+    processes: HashMap<u32, Stall>,
+    /// By user: how long its processes took together, and since when this is counted.
+    users: HashMap<Account, (Duration, Instant)>,
+    /// The inode number of gpumap's user namespace, once it was asked for.
+    own: Option<Option<u64>>,
+}
+
+#[derive(Debug)]
+struct Stall {
+    /// Its start time and user, if they are known.
+    who: Option<(u64, Account)>,
+    when: Instant,
+}
+
+impl SlowProcesses {
+    /// Remembers a process.
+    fn add(&mut self, proc: &Dir, pid: u32) {
+        let who = self.who(proc, pid);
+        self.processes.insert(pid, Stall { who, when: Instant::now() });
+    }
+
+    /// Remembers how long a process took.
+    fn spent(&mut self, proc: &Dir, pid: u32, time: Duration) {
+        if time < LONG {
+            return;
+        }
+        let Some((_, user)) = self.who(proc, pid) else { return };
+        let (spent, _) = self.users.entry(user).or_insert((Duration::ZERO, Instant::now()));
+        *spent = spent.saturating_add(time);
+    }
+
+    /// How much of a process may be read.
+    fn depth(&mut self, proc: &Dir, pid: u32) -> Depth {
+        self.processes.retain(|_, stall| stall.when.elapsed() < REMEMBERED);
+        self.users.retain(|_, (_, since)| since.elapsed() < REMEMBERED);
+        // Where no process and no user was slow, nobody has to be asked whose it is.
+        let is_any_slow = self.users.values().any(|(spent, _)| *spent > TIME_OF_A_USER);
+        let is_full = self.users.is_empty() || !is_any_slow && may_lose_another();
+        if self.processes.is_empty() && is_full {
+            return Depth::Full;
+        }
+        let who = self.who(proc, pid);
+        let spent = who.and_then(|(_, user)| self.users.get(&user));
+        if spent.is_some_and(|(spent, _)| *spent > TIME_OF_A_USER) {
+            return Depth::Minimal;
+        }
+        let same = self.processes.get(&pid).is_some_and(|stall| stall.who == who);
+        let user = |who: Option<(u64, Account)>| who.map(|(_, user)| user);
+        let of_user = self.processes.values().filter(|stall| user(stall.who) == user(who)).count();
+        let enough = of_user >= OF_A_USER || self.processes.len() >= OF_ALL || !may_lose_another();
+        if same || enough { Depth::WithoutMemory } else { Depth::Full }
+    }
+
+    /// Start time and user: reading these never waits for the process.
+    fn who(&mut self, proc: &Dir, pid: u32) -> Option<(u64, Account)> {
+        // Only how long it may be read depends on it: the reading itself tells why it fails.
+        let process = PinnedProcess::open(proc, pid).ok()?;
+        let own = *self.own.get_or_insert_with(own_namespace);
+        // The same.
+        Some((process.stat().ok()?.start_time, account(process.dir(), own)?))
+    }
+}
+
+/// Whether one more helper may be abandoned.
+fn may_lose_another() -> bool {
+    left_behind() < MOST_LEFT_BEHIND
 }
 
 #[cfg(test)]

@@ -1,6 +1,9 @@
-//! Finds the cgroups of a job by their names: first where schedulers usually put
-//! their jobs, then in the whole hierarchy. A job can have several directories, made
-//! by several slurmd or schedulers.
+//! Jobs: their cgroups by name, and the processes that name them.
+//!
+//! A job's cgroups are looked for first where schedulers usually put their jobs, then in the
+//! whole hierarchy. A job can have several directories, made by several slurmd or schedulers.
+//! What may be left of a job that has ended, and who claims a number, is found by the
+//! environments of processes, wherever they are.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, OsStr};
@@ -11,15 +14,19 @@ use nix::errno::Errno;
 use nix::fcntl::AtFlags;
 use nix::sys::stat::fstatat;
 
+use super::assemble::{self, observe};
+use super::cgroups::hierarchy::Hierarchy;
+use super::cgroups::walk::{self, VisitedCgroup, WalkPlan, parse_pids};
+use super::error::ObserveError;
+use super::options::{CgroupTarget, Options};
+use super::problems::Log;
+use super::processes::sieve::Sieve;
+use super::processes::survey::{Surveyed, survey};
+use super::processes::{collect, step_daemon};
+use super::{clock, host};
 use crate::model::{CgroupPath, Owner, ProblemCode};
-use crate::observation::{Observation, Problem};
-use crate::observe::assemble;
-use crate::observe::cgroups::hierarchy::Hierarchy;
-use crate::observe::cgroups::walk::parse_pids;
-use crate::observe::error::ObserveError;
-use crate::observe::options::{CgroupTarget, Options};
-use crate::observe::processes::step_daemon;
-use crate::owner::{JobName, TrustedNames};
+use crate::observation::{Environment, Observation, Problem, Process, Scope};
+use crate::owner::{AskedName, JobName, TrustedNames};
 use crate::sys::absence::{OrAbsent as _, is_absence};
 use crate::sys::dir::Dir;
 use crate::sys::retry::again;
@@ -291,4 +298,140 @@ fn is_leaf(above: &Dir, name: &CStr) -> bool {
 fn is_anchor(name: &CStr) -> bool {
     let name = name.to_bytes();
     name.ends_with(b"slurmstepd.scope") || name == b"slurm" || name.starts_with(b"slurm_") || name == b"crane"
+}
+
+/// How often the job's cgroups are searched while they are being removed.
+const TRIES: usize = 5;
+/// Seconds by which the clock of Slurm's controller, which tells when a job began,
+/// may be ahead of this node's: authentication fails beyond that (munge's default
+/// time to live is 300 seconds).
+const SLACK: i64 = 300;
+
+/// The facts about a job that its hook has.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct JobHook {
+    /// The job's user.
+    pub uid: Option<u32>,
+    /// When the job began, in seconds of the day's clock since 1970.
+    pub began: Option<i64>,
+}
+
+/// Observes what may be left of a job: its cgroups if they still exist, and every
+/// process elsewhere whose environment names it; only processes of the job's user,
+/// if that is known.
+///
+/// # Errors
+///
+/// No cgroup hierarchy.
+pub fn leftovers(options: &Options, job: &JobName, hook: JobHook) -> Result<Observation, ObserveError> {
+    let options = &Options { detail: true, ..options.clone() };
+    let mut log = Log::new(options.deadline);
+    let hierarchy = Hierarchy::find(options)?;
+    let sieve = Sieve {
+        uid: hook.uid,
+        since: hook.began.and_then(ticks_since_boot),
+        matters: &|environment| names(environment, job),
+    };
+    let mut remarks = Vec::new();
+    let Surveyed { processes: named, long_paths } =
+        survey(options, &hierarchy, &sieve, &mut log, &mut remarks);
+    let (mut plan, scope) = plan(options, &hierarchy, job, &mut log)?;
+    plan.concerns_node = true;
+    for process in &named {
+        // A cgroup that cannot be walked to is left out, and only the process is
+        // read.
+        let path = CgroupPath::new(&process.cgroup);
+        match hierarchy.has(path) {
+            Ok(true) => _ = plan.mention(path),
+            // It was removed, or is outside.
+            Ok(false) => {}
+            Err(errno) => log.failed(process.cgroup.lossy(), errno),
+        }
+    }
+    // Nobody but the walk tells which cgroups those are.
+    long_paths.iter().for_each(|shown| plan.add(hierarchy.above(shown.as_ref()).as_path(), true));
+    let is_others = |process: &&Process| sieve.uid.is_some_and(|uid| uid != process.uid);
+    let also_users = named.iter().filter(is_others).map(|process| process.pid).collect();
+    let node = Observation { scope, also_users, ..host::blank(options, Some(&hierarchy)) };
+    let processes = |seen: &[VisitedCgroup], log: &mut Log| {
+        merge(collect::collect(options, &hierarchy, seen, false, log), named)
+    };
+    let mut observation = observe(options, &hierarchy, &plan, node, processes, log);
+    // The job's cgroups are expected to vanish.
+    observation.errors.retain(|problem| problem.code != ProblemCode::CgroupGone);
+    observation.remarks = remarks;
+    Ok(observation)
+}
+
+/// When the job began, in clock ticks since boot, with some slack because the clocks
+/// of two nodes differ.
+fn ticks_since_boot(began: i64) -> Option<u64> {
+    let ticks = clock::BootClock::now().ticks(began.checked_sub(SLACK)?)?;
+    u64::try_from(ticks).ok()
+}
+
+fn names(environment: &Environment, job: &JobName) -> bool {
+    let is = |name: &str| {
+        let value = environment.get(name).map(|variable| variable.value.lossy().into_owned());
+        value.and_then(|value| JobName::parse(&value)).as_ref() == Some(job)
+    };
+    is("SLURM_JOB_ID") || is("SLURM_JOB_SLUID")
+}
+
+/// Plans the walk of the job's cgroups with everything below. There may be none.
+fn plan(
+    options: &Options,
+    hierarchy: &Hierarchy,
+    job: &JobName,
+    log: &mut Log,
+) -> Result<(WalkPlan, Vec<Scope>), ObserveError> {
+    for _ in 0..TRIES {
+        let (targets, is_incomplete) = find(options, hierarchy, job);
+        log.problems.extend(is_incomplete.then(incomplete));
+        match WalkPlan::new(hierarchy, &targets) {
+            Err(ObserveError::NoSuchCgroup { .. }) => {}
+            plan => return plan,
+        }
+    }
+    WalkPlan::new(hierarchy, &[])
+}
+
+/// Processes of both lists, each once.
+fn merge(mut inside: Vec<Process>, named: Vec<Process>) -> Vec<Process> {
+    let known: BTreeSet<(u32, u64)> =
+        inside.iter().map(|process| (process.pid, process.start_time)).collect();
+    inside.extend(named.into_iter().filter(|process| !known.contains(&(process.pid, process.start_time))));
+    inside
+}
+
+/// Observes the processes whose environment at exec may name the job `name`, and
+/// nothing else of the node; see [`AskedName::numbers`]. Failures to read are in
+/// `errors`.
+///
+/// # Errors
+///
+/// No cgroup hierarchy.
+pub fn job_claims(options: &Options, name: &AskedName) -> Result<Observation, ObserveError> {
+    let options = Options { detail: true, ..options.clone() };
+    let mut log = Log::new(options.deadline);
+    let hierarchy = Hierarchy::find(&options)?;
+    let sieve = Sieve { uid: None, since: None, matters: &|environment| name.may_be_said_by(environment) };
+    let found = survey(&options, &hierarchy, &sieve, &mut log, &mut Vec::new());
+    let mut observation = host::blank(&options, Some(&hierarchy));
+    observation.processes = found.processes;
+    // The owners of the directories above decide which names are trusted.
+    let (mut plan, _) = WalkPlan::new(&hierarchy, &[])?;
+    for process in &observation.processes {
+        let path = CgroupPath::new(&process.cgroup);
+        match hierarchy.has(path) {
+            Ok(true) => _ = plan.mention(path),
+            // It was removed, or is outside.
+            Ok(false) => {}
+            Err(errno) => log.failed(process.cgroup.lossy(), errno),
+        }
+    }
+    let seen = walk::walk(&hierarchy, &plan, &mut log);
+    observation.cgroups = seen.into_iter().map(|seen| seen.cgroup).collect();
+    observation.errors.extend(log.problems);
+    Ok(observation)
 }
