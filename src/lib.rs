@@ -28,6 +28,7 @@ pub mod output_file;
 pub mod owner;
 pub mod policy;
 pub mod probing;
+pub mod quota;
 pub mod render;
 pub mod repair;
 pub mod report;

@@ -1,8 +1,9 @@
 //! The entries of the kernel side's tables, as `bpf/activity.h` lays them out.
 
 use super::cookie;
-use crate::observation::DURATION_CLASSES;
+use crate::observation::{ContextSums, CopiedBytes, DURATION_CLASSES, GpuApi, StreamSums};
 use crate::sys::clock::monotonic_ns;
+use crate::sys::fields::Fields;
 
 /// The bit of a context's handle that says that it is HIP's: the rest is the
 /// ordinal of the device and 1, or 0.
@@ -13,45 +14,6 @@ pub(super) const ROOMS: usize = 16;
 /// The account of all who are not counted by themselves, and what all have together.
 pub(super) const OTHERS: u32 = u32::MAX;
 pub(super) const EVERYBODY: u32 = u32::MAX - 1;
-
-/// Takes numbers from the front of some bytes.
-struct Fields<'a>(&'a [u8]);
-
-impl Fields<'_> {
-    fn long(&mut self) -> Option<u64> {
-        let (number, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(u64::from_ne_bytes(*number))
-    }
-
-    fn word(&mut self) -> Option<u32> {
-        let (number, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(u32::from_ne_bytes(*number))
-    }
-
-    fn longs<const N: usize>(&mut self) -> Option<[u64; N]> {
-        let mut numbers = [0; N];
-        for number in &mut numbers {
-            *number = self.long()?;
-        }
-        Some(numbers)
-    }
-
-    fn words<const N: usize>(&mut self) -> Option<[u32; N]> {
-        let mut numbers = [0; N];
-        for number in &mut numbers {
-            *number = self.word()?;
-        }
-        Some(numbers)
-    }
-
-    fn bytes<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (bytes, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(*bytes)
-    }
-}
 
 /// `struct activity_process`. Times but `start` are of `CLOCK_MONOTONIC`.
 #[derive(Clone, Debug)]
@@ -108,7 +70,7 @@ pub(super) struct Call {
     /// When it began, by `CLOCK_MONOTONIC`.
     pub(super) entered: u64,
     pub(super) stream: u64,
-    /// The thread's context, as in [`Context::context`]; 0: not known.
+    /// The thread's context, as the kernel side keeps it; 0: not known.
     pub(super) context: u64,
 }
 
@@ -173,94 +135,74 @@ impl Account {
     }
 }
 
+/// The interface of a context, and its handle there.
+pub(super) fn api_and_handle(context: u64) -> (GpuApi, u64) {
+    (api(context & HIP_CONTEXT != 0), context & !HIP_CONTEXT)
+}
+
+/// The interface by its number in the tables.
+pub(super) fn api(hip: bool) -> GpuApi {
+    if hip { GpuApi::Hip } else { GpuApi::Cuda }
+}
+
 /// `struct activity_context_key` and `struct activity_context`.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Context {
-    pub(super) context: u64,
-    pub(super) allocations: u64,
-    pub(super) frees: u64,
-    pub(super) failed: u64,
-    pub(super) waits: u64,
-    pub(super) wait_ns: u64,
-    /// Of devices, managed, of the host, physical.
-    pub(super) bytes: [u64; 4],
-    pub(super) peak: u64,
-    /// The ordinal of its device.
-    pub(super) device: Option<u32>,
+pub(super) fn context(key: &[u8], value: &[u8]) -> Option<ContextSums> {
+    let [_process, context] = Fields(key).longs()?;
+    let (api, context) = api_and_handle(context);
+    let mut from = Fields(value);
+    let [allocations, frees, failed, waits, wait_ns] = from.longs()?;
+    let [bytes, managed_bytes, host_bytes, physical_bytes, peak_bytes] = from.longs()?;
+    let device = from.word()?.checked_sub(1);
+    Some(ContextSums {
+        api,
+        context,
+        device,
+        allocations,
+        frees,
+        failed,
+        bytes,
+        peak_bytes,
+        managed_bytes,
+        host_bytes,
+        physical_bytes,
+        waits,
+        wait_ns,
+    })
 }
 
-impl Context {
-    pub(super) fn read(key: &[u8], value: &[u8]) -> Option<Self> {
-        let [_process, context] = Fields(key).longs()?;
-        let mut from = Fields(value);
-        let [allocations, frees, failed, waits, wait_ns] = from.longs()?;
-        let (bytes, peak) = (from.longs()?, from.long()?);
-        let device = from.word()?.checked_sub(1);
-        Some(Self { context, allocations, frees, failed, waits, wait_ns, bytes, peak, device })
-    }
-}
-
-/// `struct activity_stream_key` and `struct activity_stream`.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Stream {
-    pub(super) stream: u64,
-    pub(super) context: u64,
-    pub(super) launches: u64,
-    pub(super) graph_launches: u64,
-    pub(super) graph_kernels: u64,
-    pub(super) captured: u64,
-    pub(super) host_functions: u64,
-    pub(super) copies: u64,
-    /// To a device, from one, on one, not known.
-    pub(super) copied: [u64; 4],
-    pub(super) copy_wait_ns: u64,
-    pub(super) fills: u64,
-    pub(super) fill_bytes: u64,
-    pub(super) waits: u64,
-    pub(super) wait_ns: u64,
-    pub(super) queries: u64,
-    pub(super) errors: u64,
-    pub(super) durations: [u64; DURATION_CLASSES],
-    pub(super) first: u64,
-    pub(super) last: u64,
-}
-
-impl Stream {
-    /// One without a call.
-    pub(super) fn none(stream: u64, context: u64) -> Self {
-        Self { stream, context, ..Self::default() }
-    }
-
-    pub(super) fn read(key: &[u8], value: &[u8]) -> Option<Self> {
-        let [_process, _context, stream] = Fields(key).longs()?;
-        let mut from = Fields(value);
-        let [launches, graph_launches, graph_kernels, captured, host_functions, copies] = from.longs()?;
-        let copied = from.longs()?;
-        let [copy_wait_ns, fills, fill_bytes, waits, wait_ns, queries, errors] = from.longs()?;
-        let durations = from.longs()?;
-        let [first, last, context] = from.longs()?;
-        Some(Self {
-            stream,
-            context,
-            launches,
-            graph_launches,
-            graph_kernels,
-            captured,
-            host_functions,
-            copies,
-            copied,
-            copy_wait_ns,
-            fills,
-            fill_bytes,
-            waits,
-            wait_ns,
-            queries,
-            errors,
-            durations,
-            first,
-            last,
-        })
-    }
+/// `struct activity_stream_key` and `struct activity_stream`. Its first and last call are of
+/// `CLOCK_MONOTONIC`, 0 for none.
+pub(super) fn stream(key: &[u8], value: &[u8]) -> Option<StreamSums> {
+    let [_process, _context, stream] = Fields(key).longs()?;
+    let mut from = Fields(value);
+    let [launches, graph_launches, graph_kernels, captured, host_functions, copies] = from.longs()?;
+    let [to_device, from_device, on_device, unknown] = from.longs()?;
+    let [copy_wait_ns, fills, fill_bytes, waits, wait_ns, queries, errors] = from.longs()?;
+    let durations = from.longs()?;
+    let [first_ns, last_ns, context] = from.longs()?;
+    let (api, context) = api_and_handle(context);
+    Some(StreamSums {
+        api,
+        context,
+        stream,
+        launches,
+        graph_launches,
+        graph_kernels,
+        captured,
+        host_functions,
+        copies,
+        bytes: CopiedBytes { to_device, from_device, on_device, unknown },
+        fills,
+        fill_bytes,
+        waits,
+        wait_ns,
+        copy_wait_ns,
+        queries,
+        errors,
+        first_ns,
+        last_ns,
+        durations,
+    })
 }
 
 /// `struct activity_error_key` and how often.
@@ -361,11 +303,12 @@ mod tests {
     #[test]
     fn sizes() {
         let bytes: Vec<u8> = (0..=255).chain(0..=255).collect();
-        let stream = Stream::read(&bytes[..24], &bytes[..304]).unwrap();
-        assert_eq!(stream.context.to_ne_bytes(), bytes[280..288]);
-        assert!(Stream::read(&bytes[..24], &bytes[..280]).is_none());
-        let context = Context::read(&bytes[..16], &bytes[..120]).unwrap();
-        assert_eq!(context.peak.to_ne_bytes(), bytes[72..80]);
+        let of_stream = stream(&bytes[..24], &bytes[..304]).unwrap();
+        let (api, handle) = api_and_handle(u64::from_ne_bytes(bytes[280..288].try_into().unwrap()));
+        assert_eq!((of_stream.api, of_stream.context), (api, handle));
+        assert!(stream(&bytes[..24], &bytes[..280]).is_none());
+        let context = context(&bytes[..16], &bytes[..120]).unwrap();
+        assert_eq!(context.peak_bytes.to_ne_bytes(), bytes[72..80]);
         assert_eq!(
             context.device.map(|device| (device + 1).to_ne_bytes().to_vec()),
             Some(bytes[80..84].to_vec())

@@ -5,18 +5,15 @@
 //! library that processes in scope use, and reads the sums when it is asked. All
 //! of it ends with the value, or with the process.
 
-mod cgroup_paths;
 mod cookie;
 mod functions;
 mod interception;
 mod kernel;
 mod layout;
 mod openings;
-mod options;
 mod pending;
 mod prober;
 mod reading;
-mod retries;
 mod session;
 
 use nix::errno::Errno;
@@ -26,7 +23,7 @@ use crate::observation::GpuApi;
 
 pub use crate::probing::{Mode, ProcessScope};
 pub use interception::Interception;
-pub use options::CountingOptions;
+pub use kernel::CountingOptions;
 pub use session::Session;
 
 /// The exported functions of an interface whose calls are counted.

@@ -1,10 +1,17 @@
-//! Keeps which processes mapped a driver's library, and when, as the kernel reported it.
+//! What is remembered of processes between two readings: when they mapped a driver's library,
+//! whether they are to be looked at again, and the paths of their cgroups.
 //!
 //! A program that mapped its library after this was attached to has been counted from its
 //! first call, however long it had run before. One that mapped it earlier may have made
 //! calls that nobody counted.
+//!
+//! Most reasons pass: another process of the node held the lock of its memory map, a
+//! look took too long on a busy machine, a user's budget was used up.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, Instant};
+
+use crate::observation::Text;
 
 /// All of them.
 #[derive(Debug, Default)]
@@ -40,13 +47,13 @@ impl Openings {
         self.past.extend(self.now.remove(&pid).map(|opening| (pid, opening)));
     }
 
-    /// So many mappings were not told. What is known of programs that run already may
+    /// So many mappings were not reported. What is known of programs that run already may
     /// not be their first.
     pub(super) fn lost(&mut self, now: u64, count: u64) {
         self.lost = (now, self.lost.1.saturating_add(count));
     }
 
-    /// How many mappings were not told.
+    /// How many mappings were not reported.
     pub(super) fn all_lost(&self) -> u64 {
         self.lost.1
     }
@@ -74,6 +81,73 @@ impl Opening {
     pub(super) fn is_missed(&self, attached: Option<u64>, call: Option<u64>) -> bool {
         let late = attached.is_none_or(|attached| attached > self.first);
         late && call.is_none_or(|call| call < self.first)
+    }
+}
+
+/// The pause before the first further attempt. Each pause is twice as long as the one
+/// before it, up to the longest.
+const FIRST: Duration = Duration::from_millis(250);
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// All of them, by pid.
+#[derive(Debug, Default)]
+pub(super) struct Retries(BTreeMap<u32, Retry>);
+
+#[derive(Clone, Copy, Debug)]
+struct Retry {
+    due: Instant,
+    pause: Duration,
+}
+
+impl Retries {
+    /// A process could not be covered.
+    pub(super) fn failed(&mut self, pid: u32, now: Instant) {
+        let pause = self.0.get(&pid).map_or(FIRST, |known| (known.pause * 2).min(LONGEST));
+        self.0.insert(pid, Retry { due: now + pause, pause });
+    }
+
+    /// A process is covered, or has ended.
+    pub(super) fn settled(&mut self, pid: u32) {
+        self.0.remove(&pid);
+    }
+
+    /// When the next one is due.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.0.values().map(|retry| retry.due).min()
+    }
+
+    /// One that is due.
+    pub(super) fn next(&self, now: Instant) -> Option<u32> {
+        self.0.iter().find(|(_, retry)| retry.due <= now).map(|(pid, _)| *pid)
+    }
+}
+
+/// Finds the path of a cgroup that is there.
+type Resolve = Box<dyn FnMut(u64) -> Option<Text>>;
+
+/// Paths that are kept.
+const KEPT: usize = 1 << 16;
+
+/// The paths that are known.
+#[derive(Default)]
+pub(super) struct CgroupPaths {
+    resolve: Option<Resolve>,
+    known: HashMap<u64, Option<Text>>,
+}
+
+impl CgroupPaths {
+    /// Resolves ids in this way from now on.
+    pub(super) fn resolve_with(&mut self, resolve: Resolve) {
+        self.resolve = Some(resolve);
+    }
+
+    /// The path of a cgroup; it is looked for the first time that its id is asked for.
+    pub(super) fn path(&mut self, id: u64) -> Option<&Text> {
+        let resolve = self.resolve.as_mut()?;
+        if self.known.len() >= KEPT && !self.known.contains_key(&id) {
+            self.known.clear();
+        }
+        self.known.entry(id).or_insert_with(|| resolve(id)).as_ref()
     }
 }
 
@@ -111,5 +185,50 @@ mod tests {
         assert!(!opening.is_missed(Some(50), None) && !opening.is_missed(Some(51), Some(60)));
         // That was another program of the process.
         assert!(opening.is_missed(Some(51), Some(40)));
+    }
+}
+
+#[cfg(test)]
+mod retries_tests {
+    use super::*;
+
+    /// Make sure that a process is tried again ever more rarely, and not once it is
+    /// covered.
+    #[test]
+    fn pauses() {
+        let (mut retries, now) = (Retries::default(), Instant::now());
+        assert_eq!(retries.due(), None);
+        for pause in [FIRST, FIRST * 2, FIRST * 4] {
+            retries.failed(7, now);
+            assert_eq!(retries.due(), Some(now + pause));
+            assert_eq!(retries.next(now), None);
+            assert_eq!(retries.next(now + pause), Some(7));
+        }
+        (0..20).for_each(|_| retries.failed(7, now));
+        assert_eq!(retries.due(), Some(now + LONGEST));
+        retries.settled(7);
+        assert_eq!(retries.next(now + LONGEST), None);
+    }
+}
+
+#[cfg(test)]
+mod cgroup_paths_tests {
+    use super::*;
+
+    /// Make sure that a path stays known when its cgroup is gone.
+    #[test]
+    fn kept() {
+        let mut paths = CgroupPaths::default();
+        assert_eq!(paths.path(7), None);
+        let mut left = 1;
+        paths.resolve_with(Box::new(move |id| {
+            left -= 1;
+            (left == 0).then(|| Text::from(format!("/{id}").into_bytes()))
+        }));
+        let path = Text::from(b"/7".to_vec());
+        assert_eq!(
+            (paths.path(7).cloned(), paths.path(8).cloned(), paths.path(7).cloned()),
+            (Some(path.clone()), None, Some(path))
+        );
     }
 }

@@ -9,9 +9,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::ActivityError;
 use super::kernel::Kernel;
-use super::layout::{Pending, Stream};
+use super::layout::{Pending, api_and_handle};
+use crate::observation::{GpuApi, StreamSums};
 
-/// The stream whose sums have launches that are not told apart (`STREAM_OTHERS`).
+/// The stream whose sums have launches that are not kept apart (`STREAM_OTHERS`).
 const OTHERS: u64 = 3;
 
 /// The threads of one moment, by number and process.
@@ -29,15 +30,15 @@ pub(super) fn processes(threads: &Threads) -> BTreeSet<u64> {
     threads.keys().map(|(_, process)| *process).collect()
 }
 
-/// Launches by process and context that were told before.
+/// Launches by process and context that were reported before.
 #[derive(Debug, Default)]
-pub(super) struct Told(HashMap<(u64, u64), Stream>);
+pub(super) struct Reported(HashMap<(u64, GpuApi, u64), StreamSums>);
 
-impl Told {
+impl Reported {
     /// Adds what threads have to the sums of the streams between the two looks at them.
     pub(super) fn complete(
         &mut self,
-        streams: &mut BTreeMap<u64, Vec<Stream>>,
+        streams: &mut BTreeMap<u64, Vec<StreamSums>>,
         before: &Threads,
         after: &Threads,
     ) {
@@ -48,46 +49,47 @@ impl Told {
         for ((_, process), pending) in after.iter().filter(is_whole) {
             add(sums(streams.entry(*process).or_default(), pending.context), pending);
         }
-        let mut told = HashMap::new();
+        let mut reported = HashMap::new();
         for (process, rows) in streams.iter_mut() {
             for row in rows.iter_mut().filter(|row| row.stream == OTHERS) {
-                let key = (*process, row.context);
+                let key = (*process, row.api, row.context);
                 if let Some(before) = self.0.get(&key) {
                     raise(row, before);
                 }
-                told.insert(key, *row);
+                reported.insert(key, row.clone());
             }
         }
-        self.0 = told;
+        self.0 = reported;
     }
 }
 
 /// The row of a context's launches.
-fn sums(rows: &mut Vec<Stream>, context: u64) -> &mut Stream {
-    let is_it = |row: &Stream| row.stream == OTHERS && row.context == context;
+fn sums(rows: &mut Vec<StreamSums>, context: u64) -> &mut StreamSums {
+    let (api, context) = api_and_handle(context);
+    let is_it = |row: &StreamSums| (row.stream, row.api, row.context) == (OTHERS, api, context);
     let place = rows.iter().position(is_it).unwrap_or(rows.len());
     if place == rows.len() {
-        rows.push(Stream::none(OTHERS, context));
+        rows.push(StreamSums { api, context, stream: OTHERS, ..StreamSums::default() });
     }
     // It is there now.
     &mut rows[place]
 }
 
-fn add(row: &mut Stream, pending: &Pending) {
+fn add(row: &mut StreamSums, pending: &Pending) {
     row.launches = row.launches.saturating_add(pending.launches);
     for (sum, more) in row.durations.iter_mut().zip(pending.durations) {
         *sum = sum.saturating_add(more);
     }
-    row.last = row.last.max(pending.last);
-    row.first = [row.first, pending.first].into_iter().filter(|at| *at != 0).min().unwrap_or(0);
+    row.last_ns = row.last_ns.max(pending.last);
+    row.first_ns = [row.first_ns, pending.first].into_iter().filter(|at| *at != 0).min().unwrap_or(0);
 }
 
-fn raise(row: &mut Stream, before: &Stream) {
+fn raise(row: &mut StreamSums, before: &StreamSums) {
     row.launches = row.launches.max(before.launches);
     for (sum, before) in row.durations.iter_mut().zip(before.durations) {
         *sum = (*sum).max(before);
     }
-    row.last = row.last.max(before.last);
+    row.last_ns = row.last_ns.max(before.last_ns);
 }
 
 #[cfg(test)]
@@ -104,11 +106,12 @@ mod tests {
     fn moments() {
         let all =
             |of: &[(u32, Pending)]| -> Threads { of.iter().map(|(tid, it)| ((*tid, 1), *it)).collect() };
-        let mut told = Told::default();
+        let mut reported = Reported::default();
         let mut reading = |counted: u64, before: Threads, after: Threads| {
-            let row = Stream { launches: counted, ..Stream::none(OTHERS, 7) };
+            let other = StreamSums { context: 7, stream: OTHERS, ..StreamSums::default() };
+            let row = StreamSums { launches: counted, ..other };
             let mut streams = BTreeMap::from([(1, vec![row])]);
-            told.complete(&mut streams, &before, &after);
+            reported.complete(&mut streams, &before, &after);
             streams[&1][0].launches
         };
         let two = [(1, pending(0, 10)), (2, pending(2, 5))];

@@ -20,7 +20,7 @@ const TOO_COSTLY: &str = "a probe would make each call take two traps instead of
 /// Why the calls of a process may be missing whose library nobody could look at.
 const TOO_SHORT: &str =
     "the process could call it before gpumap had attached to it, and ended without a call that was counted";
-/// What is missing where mappings are not told.
+/// What is missing where mappings are not reported.
 const UNTOLD: &str = "the kernel does not tell which processes map libraries: one that opens a library late is \
                       found within a minute, and one that ends before that is not noticed";
 /// Files and functions that are remembered as not covered.
@@ -121,7 +121,7 @@ impl Counting {
 
     /// A process is about to be looked at: what could not be covered before may be now.
     pub(super) fn look_at(&mut self, pid: u32) {
-        // What a process left behind that has ended is still to be told.
+        // What a process left behind that has ended is still to be reported.
         if !self.ended.contains(&pid) {
             self.uncovered.retain(|left_out| left_out.pid != Some(pid));
         }

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use super::kernel::{Kernel, OF_PROCESSES, TABLES};
-use super::layout::{Account, Call, Context, Device, Failure, HIP_CONTEXT, OTHERS, Process, Stream};
-use super::{ActivityError, cookie, functions, layout, pending};
+use super::layout::{Account, Call, Device, Failure, OTHERS, Process, api};
+use super::pending;
+use super::{ActivityError, cookie, functions, layout};
 use crate::model::CountTable;
 use crate::observation::{
-    CallUnderWay, ContextSums, CopiedBytes, ErrorCount, GpuApi, LostRoom, NamedDevice, ProcessActivity,
-    StreamSums, Text,
+    CallUnderWay, ContextSums, ErrorCount, LostRoom, NamedDevice, ProcessActivity, StreamSums, Text,
 };
 
-/// Calls that last longer, in nanoseconds, may have been told in a reading before.
+/// Calls that last longer, in nanoseconds, may have been in a reading before.
 const LASTING: u64 = 50_000_000;
 /// Handles of streams up to this one are no addresses.
 const LAST_DEFAULT: u64 = 3;
@@ -28,8 +28,8 @@ pub(super) struct Clocks {
 #[derive(Default)]
 pub(super) struct Tables {
     processes: BTreeMap<u64, Process>,
-    contexts: BTreeMap<u64, Vec<Context>>,
-    streams: BTreeMap<u64, Vec<Stream>>,
+    contexts: BTreeMap<u64, Vec<ContextSums>>,
+    streams: BTreeMap<u64, Vec<StreamSums>>,
     failures: BTreeMap<u64, Vec<Failure>>,
     devices: BTreeMap<u64, Vec<Device>>,
     /// Those that have not returned.
@@ -39,7 +39,7 @@ pub(super) struct Tables {
 impl Tables {
     /// Reads them. The processes come first: one that ends meanwhile is said to
     /// have ended the next time, with all it did.
-    pub(super) fn read(kernel: &Kernel, told: &mut pending::Told) -> Result<Self, ActivityError> {
+    pub(super) fn read(kernel: &Kernel, reported: &mut pending::Reported) -> Result<Self, ActivityError> {
         let mut tables = Self::default();
         for (key, process) in kernel.entries("processes")? {
             // One without a pid is not filled in yet.
@@ -63,7 +63,7 @@ impl Tables {
             threads = pending::read(kernel)?;
             tables.read_sums(kernel)?;
         }
-        told.complete(&mut tables.streams, &threads, &pending::read(kernel)?);
+        reported.complete(&mut tables.streams, &threads, &pending::read(kernel)?);
         for (id, call) in now {
             tables.calls.entry(id).or_default().push(call);
         }
@@ -73,8 +73,8 @@ impl Tables {
     }
 
     fn read_sums(&mut self, kernel: &Kernel) -> Result<(), ActivityError> {
-        self.contexts = rows(kernel, "contexts", Context::read)?;
-        self.streams = rows(kernel, "streams", Stream::read)?;
+        self.contexts = rows(kernel, "contexts", layout::context)?;
+        self.streams = rows(kernel, "streams", layout::stream)?;
         Ok(())
     }
 
@@ -134,8 +134,8 @@ impl Tables {
                 since_ns: since.max(process.start),
                 ended_ns: (process.ended != 0).then(|| boot(process.ended)),
                 executed: process.executed,
-                contexts: sums(&self.contexts, *id, context),
-                streams: sums(&self.streams, *id, |row| stream(row, clocks.asleep)),
+                contexts: self.contexts.get(id).cloned().unwrap_or_default(),
+                streams: sums(&self.streams, *id, |row| since_boot(row, clocks.asleep)),
                 errors: sums(&self.failures, *id, failure),
                 devices: sums(&self.devices, *id, device).into_iter().flatten().collect(),
                 resolved: Vec::new(),
@@ -154,14 +154,14 @@ impl Tables {
             found.map(|row| row.context)
         };
         let one = |call: &Call| {
-            let context = of_stream(call).unwrap_or(call.context);
+            let context = of_stream(call).unwrap_or(layout::api_and_handle(call.context).1);
             Some(CallUnderWay {
                 tid: call.tid,
                 function: functions::name_of(call.cookie)?.to_owned(),
                 since_ns: call.entered.saturating_add(asleep),
                 waits: cookie::waits(call.cookie),
                 api: api(cookie::is_hip(call.cookie)),
-                context: context & !HIP_CONTEXT,
+                context,
             })
         };
         let mut calls: Vec<_> = self.calls.get(&id).into_iter().flatten().filter_map(one).collect();
@@ -194,54 +194,10 @@ fn sums<R, S>(rows: &BTreeMap<u64, Vec<R>>, id: u64, sum: impl Fn(&R) -> S) -> V
     rows.get(&id).into_iter().flatten().map(sum).collect()
 }
 
-fn api(hip: bool) -> GpuApi {
-    if hip { GpuApi::Hip } else { GpuApi::Cuda }
-}
-
-fn context(row: &Context) -> ContextSums {
-    let [bytes, managed_bytes, host_bytes, physical_bytes] = row.bytes;
-    ContextSums {
-        api: api(row.context & HIP_CONTEXT != 0),
-        context: row.context & !HIP_CONTEXT,
-        device: row.device,
-        allocations: row.allocations,
-        frees: row.frees,
-        failed: row.failed,
-        bytes,
-        peak_bytes: row.peak,
-        managed_bytes,
-        host_bytes,
-        physical_bytes,
-        waits: row.waits,
-        wait_ns: row.wait_ns,
-    }
-}
-
-fn stream(row: &Stream, asleep: u64) -> StreamSums {
-    let [to_device, from_device, on_device, unknown] = row.copied;
+/// The sums of a stream, with times since boot.
+fn since_boot(row: &StreamSums, asleep: u64) -> StreamSums {
     let boot = |at: u64| if at == 0 { 0 } else { at.saturating_add(asleep) };
-    StreamSums {
-        api: api(row.context & HIP_CONTEXT != 0),
-        context: row.context & !HIP_CONTEXT,
-        stream: row.stream,
-        launches: row.launches,
-        graph_launches: row.graph_launches,
-        graph_kernels: row.graph_kernels,
-        captured: row.captured,
-        host_functions: row.host_functions,
-        copies: row.copies,
-        bytes: CopiedBytes { to_device, from_device, on_device, unknown },
-        fills: row.fills,
-        fill_bytes: row.fill_bytes,
-        waits: row.waits,
-        wait_ns: row.wait_ns,
-        copy_wait_ns: row.copy_wait_ns,
-        queries: row.queries,
-        errors: row.errors,
-        first_ns: boot(row.first),
-        last_ns: boot(row.last),
-        durations: row.durations,
-    }
+    StreamSums { first_ns: boot(row.first_ns), last_ns: boot(row.last_ns), ..row.clone() }
 }
 
 fn failure(row: &Failure) -> ErrorCount {

@@ -1,4 +1,5 @@
-//! A running count: which processes are looked at, and what a reading gives.
+//! A running count: which processes are looked at, and what a reading
+//! gives.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::BorrowedFd;
@@ -7,17 +8,14 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use super::ActivityError;
-use super::cgroup_paths::CgroupPaths;
 use super::cookie::Cookie;
 use super::kernel::{Kernel, RECORDS};
 use super::layout::{Life, LifeEvent};
-use super::openings::Openings;
-use super::options::CountingOptions;
+use super::openings::{CgroupPaths, Openings, Retries};
 use super::pending;
 use super::prober::Counting;
 use super::reading::{Clocks, Tables, lost};
-use super::retries::Retries;
+use super::{ActivityError, CountingOptions};
 use crate::model::CountTable;
 use crate::observation::{Activity, LostRoom, ProcessActivity, QuietProcess, Text};
 use crate::probing::driver::{Driver, driver};
@@ -79,11 +77,11 @@ pub struct Session {
     waiting: Waiting,
     cgroups: CgroupPaths,
     retries: Retries,
-    launches: pending::Told,
+    launches: pending::Reported,
     /// Processes that are to be looked at from outside, if somebody asks; and when those
     /// before them were asked for.
     noticed: Option<BTreeSet<u32>>,
-    told: Instant,
+    reported: Instant,
     /// The last turn, the process that was looked at last, records that were lost.
     turned: Instant,
     last: u32,
@@ -123,9 +121,9 @@ impl Session {
             waiting: Waiting::default(),
             cgroups: CgroupPaths::default(),
             retries: Retries::default(),
-            launches: pending::Told::default(),
+            launches: pending::Reported::default(),
             noticed: None,
-            told: now,
+            reported: now,
             turned: now,
             last: 0,
             records: 0,
@@ -162,7 +160,7 @@ impl Session {
     /// Takes the processes that mapped a driver's library or made their first call since
     /// they were taken last: whoever looks at them now sees what they had then.
     pub fn take_noticed(&mut self) -> Vec<u32> {
-        self.told = Instant::now();
+        self.reported = Instant::now();
         self.noticed.as_mut().map(std::mem::take).unwrap_or_default().into_iter().collect()
     }
 
@@ -172,9 +170,9 @@ impl Session {
         }
     }
 
-    /// When those that were noticed are to be told.
+    /// When those that were noticed are to be reported.
     fn news(&self) -> Option<Instant> {
-        self.noticed.as_ref().filter(|noticed| !noticed.is_empty()).map(|_| self.told + NOTICE)
+        self.noticed.as_ref().filter(|noticed| !noticed.is_empty()).map(|_| self.reported + NOTICE)
     }
 
     /// What was counted until now. Processes that have ended are in one reading,
@@ -188,10 +186,10 @@ impl Session {
         let kernel = &self.counting.kernel;
         let tables = Tables::read(kernel, &mut self.launches)?;
         let mut lost = lost(&kernel.accounts()?);
-        let untold = self.openings.all_lost();
-        lost.extend((untold != 0).then_some(LostRoom {
+        let unreported = self.openings.all_lost();
+        lost.extend((unreported != 0).then_some(LostRoom {
             map: CountTable::Mappings,
-            count: untold,
+            count: unreported,
             uid: None,
         }));
         // What the clock says does not come before what was read.
@@ -264,7 +262,7 @@ impl Session {
         }
     }
 
-    /// Takes what the kernel told of processes. If it could not tell all of it,
+    /// Takes what the kernel reported of processes. If it could not tell all of it,
     /// all processes are looked at.
     fn follow(&mut self) {
         let mut lives = Vec::new();
@@ -273,12 +271,12 @@ impl Session {
             lives.extend(Life::read(record));
             true
         });
-        // A failure is told by the reading, which asks the same; then the number is still new.
+        // A failure is reported by the reading, which asks the same; then the number is still new.
         let records = kernel.accounts().map_or(self.records, |accounts| {
             accounts.iter().filter_map(|it| it.lost.get(RECORDS)).fold(0, |all, one| all.saturating_add(*one))
         });
         // After the lives: a mapping of a process that has ended is among these.
-        let (mappings, untold) = self.mapped();
+        let (mappings, unreported) = self.mapped();
         let mut mappings = mappings.into_iter().peekable();
         for life in lives {
             while let Some(mapping) = mappings.next_if(|mapping| mapping.at <= life.at) {
@@ -287,11 +285,11 @@ impl Session {
             self.live(life);
         }
         mappings.for_each(|mapping| self.map(mapping));
-        if records != self.records || untold != 0 {
+        if records != self.records || unreported != 0 {
             // Ends may be among what was lost: pids come again.
             let ends = records - self.records.min(records);
             self.records = records;
-            self.openings.lost(boot_ns(), untold.saturating_add(ends));
+            self.openings.lost(boot_ns(), unreported.saturating_add(ends));
             self.followed.clear();
             self.cover_all();
         }
@@ -330,7 +328,7 @@ impl Session {
     }
 
     /// The mappings of drivers' libraries since the last time, in the order of time, and
-    /// how many of any files were not told.
+    /// how many of any files were not reported.
     fn mapped(&mut self) -> (Vec<Mapping>, u64) {
         let mut found = Vec::new();
         let take = |mapping: Mapping| {
@@ -339,9 +337,9 @@ impl Session {
                 found.push(mapping);
             }
         };
-        let untold = self.mappings.as_mut().map_or(0, |mappings| mappings.read(take));
+        let unreported = self.mappings.as_mut().map_or(0, |mappings| mappings.read(take));
         found.sort_by_key(|mapping| mapping.at);
-        (found, untold)
+        (found, unreported)
     }
 
     /// A process mapped a driver's library: it is looked at soon.

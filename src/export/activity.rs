@@ -5,14 +5,14 @@
 
 use std::collections::BTreeMap;
 
-use super::catalogue::{
+use super::metric::{
     ACTIVITY_ALL_PROCESSES, ACTIVITY_CALL, ACTIVITY_COPIED, ACTIVITY_COPIED_BYTES, ACTIVITY_FAILED,
     ACTIVITY_IDLE, ACTIVITY_LAUNCHED, ACTIVITY_LAUNCHES, ACTIVITY_LOST, ACTIVITY_MEMORY, ACTIVITY_PARTIAL,
     ACTIVITY_PROCESSES, ACTIVITY_READ, ACTIVITY_WAITED, ACTIVITY_WAITING,
 };
-use super::look::seconds;
 use super::metric::{Family, Metric, count};
-use super::owner_name::{OwnerName, OwnerNames};
+use super::node::seconds;
+use super::owners::{OwnerName, OwnerNames};
 use crate::model::Owner;
 use crate::report::{Activity, OwnerActivity, OwnerWork, Work};
 

@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{BuildHasher as _, RandomState};
 
-use super::catalogue::{
-    CHECKED, EVENTS_LOST, GPUS_GAINED, GPUS_LOST, LOOKS, POLICY_CHANGES, VISIBLE_CHANGES,
-};
+use super::metric::{CHECKED, EVENTS_LOST, GPUS_GAINED, GPUS_LOST, LOOKS, POLICY_CHANGES, VISIBLE_CHANGES};
 use super::metric::{Family, count};
 use crate::model::EventKind;
 use crate::report::{Event, Gpu, Payload, PolicyEvent};

@@ -7,7 +7,7 @@
 use crate::model::InstanceKey;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::owner_name::OwnerName;
+use super::owners::OwnerName;
 use crate::report::{Gpu, GpuSet, OwnerSets, Payload};
 
 /// Which jobs each file names.

@@ -8,24 +8,18 @@
 
 mod activity;
 mod answers;
-mod catalogue;
 mod changes;
 mod dcgm;
-mod findings;
-mod gpus;
-mod look;
 mod metric;
-mod owner_name;
+mod node;
 mod owners;
-mod vgpu;
 
 pub use answers::Answers;
-pub use catalogue::CATALOGUE;
 pub use changes::Changes;
 pub use dcgm::JobMapping;
-pub use metric::{Family, Metric, MetricKind, Sample};
+pub use metric::{CATALOGUE, Family, Metric, MetricKind, Sample};
 
-use owner_name::OwnerNames;
+use owners::OwnerNames;
 
 /// Every metric that the answers give, in the order of [`CATALOGUE`]. Those without a
 /// sample are left out.
@@ -33,12 +27,12 @@ pub fn families(answers: &Answers<'_>) -> Vec<Family> {
     let payload = &answers.node.payload;
     let names = OwnerNames::new(payload.owners.as_deref().unwrap_or_default(), answers.owner_limit);
     let parts = [
-        look::families(answers),
-        gpus::families(payload),
+        node::look_families(answers),
+        node::gpu_families(payload),
         owners::families(&names),
-        findings::families(answers),
+        node::finding_families(answers),
         activity::families(payload.activity.as_deref(), &names),
-        vgpu::families(payload, &names),
+        owners::limit_families(payload, &names),
     ];
     parts.into_iter().flatten().filter(|family| !family.samples.is_empty()).collect()
 }

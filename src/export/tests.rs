@@ -172,9 +172,9 @@ fn names() {
     let inside = Owner { container: Some("c".to_owned()), ..pod.clone() };
     let in_job = Owner { outer: Some(Box::new(job(7).owner)), ..inside.clone() };
     let step = Owner { step: Some("0".to_owned()), ..job(7).owner };
-    assert_eq!(owner_name::OwnerName::of(&inside), owner_name::OwnerName::of(&pod));
+    assert_eq!(owners::OwnerName::of(&inside), owners::OwnerName::of(&pod));
     for part in [in_job, step] {
-        assert_eq!(owner_name::OwnerName::of(&part), owner_name::OwnerName::of(&job(7).owner));
+        assert_eq!(owners::OwnerName::of(&part), owners::OwnerName::of(&job(7).owner));
     }
 }
 

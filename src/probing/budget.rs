@@ -1,12 +1,13 @@
 //! What each user may cost: files, descriptors, and time. One that uses up its
 //! own leaves that of the others alone.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+use crate::quota::{Full, PerAccount, Quota, Recovering};
 
 /// Files that are known at a time: of one user, and of all.
 const FILES: usize = 1024;
@@ -15,9 +16,9 @@ const ALL_FILES: usize = 16_384;
 /// half of what this process may have. Of one user a quarter of that.
 const DESCRIPTORS: usize = 16_384;
 /// Time that looking at the files of one user may take: saved up to the first,
-/// of which one part in so many comes back.
+/// and nanoseconds that come back in a second, a tenth of it.
 const TIME: Duration = Duration::from_secs(2);
-const SHARE: u32 = 10;
+const BACK: u64 = 100_000_000;
 
 /// Who needs no budget of time: root, outside of every user namespace.
 const ROOT: u32 = 0;
@@ -25,21 +26,18 @@ const ROOT: u32 = 0;
 /// What was used so far.
 #[derive(Debug)]
 pub(super) struct Budgets {
-    users: HashMap<u32, User>,
-    files: usize,
+    users: PerAccount<u32, User>,
+    files: Quota<u32>,
     /// Descriptors in use; those that are being closed count.
     descriptors: Arc<AtomicUsize>,
     most: usize,
 }
 
-/// What one user uses.
-#[derive(Debug)]
+/// What one user uses besides files: descriptors, and nanoseconds.
+#[derive(Debug, Default)]
 struct User {
-    files: usize,
     descriptors: usize,
-    /// Time that was used up, at that moment.
-    used: Duration,
-    at: Instant,
+    time: Recovering,
 }
 
 impl Budgets {
@@ -52,8 +50,8 @@ impl Budgets {
             soft = hard;
         }
         let half = usize::try_from(soft / 2).unwrap_or(usize::MAX);
-        let (users, descriptors) = (HashMap::new(), Arc::default());
-        Self { users, files: 0, descriptors, most: half.min(DESCRIPTORS) }
+        let (users, files) = (PerAccount::default(), Quota::new(FILES, ALL_FILES));
+        Self { users, files, descriptors: Arc::default(), most: half.min(DESCRIPTORS) }
     }
 
     /// The number of descriptors, for who closes them.
@@ -68,15 +66,16 @@ impl Budgets {
     /// Which budget is used up.
     pub(super) fn allows(&mut self, uid: u32, now: Instant) -> Result<(), String> {
         self.has_time(uid, now)?;
-        let user = self.user(uid, now);
-        if user.files >= FILES {
+        let room = self.files.room(&uid, 1);
+        if room == Err(Full::Own) {
             return Err(format!("{FILES} files of user {uid} are watched already, which is the limit"));
         }
-        let (descriptors, most) = (user.descriptors, self.most / 4);
+        let (descriptors, most) = (self.users.of(uid).descriptors, self.most / 4);
         if descriptors >= most {
             return Err(format!("the files of user {uid} take {descriptors} probes, of {most} for one user"));
         }
-        if self.files >= ALL_FILES || self.descriptors.load(Ordering::Relaxed) >= self.most {
+        // That of all: its own was looked at above.
+        if room.is_err() || self.descriptors.load(Ordering::Relaxed) >= self.most {
             return Err("more files are watched already than gpumap can".to_owned());
         }
         Ok(())
@@ -92,55 +91,46 @@ impl Budgets {
         if uid == ROOT {
             return Ok(());
         }
-        let used = self.user(uid, now).used;
+        let used = self.users.of(uid).time.used(now, BACK);
         let over = "the time for looking at the files of user";
-        if used < TIME { Ok(()) } else { Err(format!("{over} {uid} is used up (a tenth of all time)")) }
+        if Duration::from_nanos(used) < TIME {
+            Ok(())
+        } else {
+            Err(format!("{over} {uid} is used up (a tenth of all time)"))
+        }
     }
 
     /// Time was spent for a user.
     pub(super) fn spend(&mut self, uid: u32, time: Duration, now: Instant) {
-        let user = self.user(uid, now);
-        user.used = user.used.saturating_add(time);
+        let user = self.users.of(uid);
+        user.time.used(now, BACK);
+        user.time.spend(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
     }
 
     /// A file is known for a user, or is so no longer.
-    pub(super) fn file(&mut self, uid: u32, more: bool, now: Instant) {
-        let change = |count: usize| if more { count + 1 } else { count.saturating_sub(1) };
-        let user = self.user(uid, now);
-        user.files = change(user.files);
-        self.files = change(self.files);
+    pub(super) fn file(&mut self, uid: u32, more: bool) {
+        if more {
+            self.files.add(uid, 1);
+        } else {
+            self.files.give_back(uid, 1);
+        }
     }
 
     /// Descriptors were opened for a user.
-    pub(super) fn opened(&mut self, uid: u32, count: usize, now: Instant) {
-        self.user(uid, now).descriptors += count;
+    pub(super) fn opened(&mut self, uid: u32, count: usize) {
+        self.users.of(uid).descriptors += count;
         self.descriptors.fetch_add(count, Ordering::Relaxed);
     }
 
     /// Descriptors of a user were given away to be closed.
-    pub(super) fn closed(&mut self, uid: u32, count: usize, now: Instant) {
-        let user = self.user(uid, now);
+    pub(super) fn closed(&mut self, uid: u32, count: usize) {
+        let user = self.users.of(uid);
         user.descriptors = user.descriptors.saturating_sub(count);
     }
 
     /// Forgets users who use nothing.
     pub(super) fn tidy(&mut self, now: Instant) {
-        let uids: Vec<u32> = self.users.keys().copied().collect();
-        for uid in uids {
-            let user = self.user(uid, now);
-            if (user.files, user.descriptors, user.used) == (0, 0, Duration::ZERO) {
-                self.users.remove(&uid);
-            }
-        }
-    }
-
-    /// What a user uses at this moment.
-    fn user(&mut self, uid: u32, now: Instant) -> &mut User {
-        let new = || User { files: 0, descriptors: 0, used: Duration::ZERO, at: now };
-        let user = self.users.entry(uid).or_insert_with(new);
-        user.used = user.used.saturating_sub(now.saturating_duration_since(user.at) / SHARE);
-        user.at = now;
-        user
+        self.users.retain(|_, user| user.descriptors > 0 || user.time.used(now, BACK) > 0);
     }
 }
 
@@ -154,21 +144,21 @@ mod tests {
         let (mut budgets, now) = (Budgets::new(), Instant::now());
         for _ in 0..FILES {
             budgets.allows(7, now).unwrap();
-            budgets.file(7, true, now);
+            budgets.file(7, true);
         }
         assert!(budgets.allows(7, now).unwrap_err().contains("user 7"));
         budgets.allows(8, now).unwrap();
-        budgets.file(7, false, now);
+        budgets.file(7, false);
         budgets.allows(7, now).unwrap();
         budgets.spend(8, TIME, now);
         budgets.spend(ROOT, TIME * 2, now);
         assert!(budgets.allows(8, now).unwrap_err().contains("time"));
         budgets.allows(ROOT, now).unwrap();
         assert!(budgets.allows(8, now + Duration::from_secs(1)).is_ok());
-        budgets.opened(9, budgets.most / 4, now);
+        budgets.opened(9, budgets.most / 4);
         assert!(budgets.allows(9, now).unwrap_err().contains("probes"));
-        budgets.closed(9, budgets.most / 4, now);
-        let later = now + TIME * SHARE * 2;
+        budgets.closed(9, budgets.most / 4);
+        let later = now + TIME * 20;
         budgets.tidy(later);
         assert!(budgets.users.len() <= 2, "nobody is kept but who uses something");
     }

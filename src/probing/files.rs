@@ -191,7 +191,7 @@ impl<P: Clone + Debug> Files<P> {
         };
         known.users += 1;
         if let Some(own) = &own {
-            self.budgets.opened(asker.uid, descriptors(own), Instant::now());
+            self.budgets.opened(asker.uid, descriptors(own));
         }
         Ok(Use { version, own: own.map(|own| (own, asker.uid)) })
     }
@@ -218,7 +218,7 @@ impl<P: Clone + Debug> Files<P> {
     pub(super) fn end(&mut self, id: FileId, ended: Use) {
         let now = Instant::now();
         if let Some((own, uid)) = ended.own {
-            self.budgets.closed(uid, descriptors(&own), now);
+            self.budgets.closed(uid, descriptors(&own));
             self.release.end(own);
         }
         if let Some(known) = self.known.get_mut(&id) {
@@ -261,19 +261,18 @@ impl<P: Clone + Debug> Files<P> {
         // One that was changed in place keeps its users.
         let users = self.forget(prober, id);
         let now = Instant::now();
-        self.budgets.file(uid, true, now);
+        self.budgets.file(uid, true);
         self.known.insert(id, KnownFile { version, uid, users, since: now, state });
     }
 
     /// Forgets a file; how many used it.
     fn forget(&mut self, prober: &mut impl Prober<Point = P>, id: FileId) -> usize {
         let Some(known) = self.known.remove(&id) else { return 0 };
-        let now = Instant::now();
-        self.budgets.file(known.uid, false, now);
+        self.budgets.file(known.uid, false);
         if let FileState::Shared(shared) = known.state
             && let Some(last) = Rc::into_inner(shared)
         {
-            self.budgets.closed(last.uid, descriptors(&last.links), now);
+            self.budgets.closed(last.uid, descriptors(&last.links));
             self.release.end(last.links);
             prober.released(last.id);
         }
@@ -296,7 +295,7 @@ impl<P: Clone + Debug> Files<P> {
             return Ok(FileState::Shared(known));
         }
         let links = prober.attach(places, target)?;
-        self.budgets.opened(uid, descriptors(&links), Instant::now());
+        self.budgets.opened(uid, descriptors(&links));
         let shared = Rc::new(SharedProbes { id: target.id, uid, links });
         if let Some(beneath) = beneath {
             self.beneath.insert(beneath, Rc::downgrade(&shared));

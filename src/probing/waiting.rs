@@ -3,8 +3,10 @@
 //! own, and the queues take turns: who executes many programs keeps nobody else
 //! waiting.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
+
+use crate::quota::PerAccount;
 
 /// When a process is looked at, from its execve or from the last look.
 const LOOKS: [Duration; 3] = [Duration::from_millis(1), Duration::from_millis(5), Duration::from_millis(250)];
@@ -34,9 +36,7 @@ impl PendingLook {
 /// The queues.
 #[derive(Debug, Default)]
 pub struct Waiting {
-    accounts: BTreeMap<Account, Queues>,
-    /// The account that had the last turn.
-    last: Account,
+    accounts: PerAccount<Account, Queues>,
 }
 
 /// Of one account, a queue for each look, in the order of time.
@@ -57,7 +57,7 @@ impl Waiting {
 
     fn put(&mut self, look: PendingLook) -> bool {
         let Some(delay) = LOOKS.get(look.number) else { return true };
-        let queues = self.accounts.entry(look.account).or_default();
+        let queues = self.accounts.of(look.account);
         let has_room = queues.0.iter().map(VecDeque::len).sum::<usize>() < EACH;
         if let Some(queue) = queues.0.get_mut(look.number).filter(|_| has_room) {
             queue.push_back((Instant::now() + *delay, look.pid));
@@ -73,16 +73,14 @@ impl Waiting {
     /// The next one whose time has come, an account after the other.
     pub fn next(&mut self, now: Instant) -> Option<PendingLook> {
         let is_due = |queues: &Queues| queues.first().is_some_and(|(_, due)| due <= now);
-        let mut all = self.accounts.iter().filter(|(_, queues)| is_due(queues)).map(|(account, _)| *account);
-        let first = all.next()?;
-        let after = std::iter::once(first).chain(all).find(|account| *account > self.last);
-        let account = after.unwrap_or(first);
-        self.last = account;
-        let queues = self.accounts.get_mut(&account)?;
+        let account =
+            self.accounts.in_turn().find(|account| self.accounts.get(*account).is_some_and(is_due))?;
+        self.accounts.had_turn(account);
+        let queues = self.accounts.get_mut(account)?;
         let (number, _) = queues.first()?;
         let (_, pid) = queues.0.get_mut(number)?.pop_front()?;
         if queues.0.iter().all(VecDeque::is_empty) {
-            self.accounts.remove(&account);
+            self.accounts.remove(account);
         }
         Some(PendingLook { account, pid, number })
     }

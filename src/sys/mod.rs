@@ -9,6 +9,7 @@ pub mod bpf;
 pub mod caps;
 pub mod clock;
 pub mod dir;
+pub mod fields;
 pub mod file_handle;
 pub mod freezer;
 pub mod heap;

@@ -4,20 +4,15 @@
 //! user is in them, a [`Key`] changes it, and an [`Effect`] says what is left to do for
 //! whoever reads keys and draws. `render` draws it.
 
-mod filter;
 mod key;
 mod moment;
-mod order;
 mod rows;
 mod state;
-mod view;
 
 #[cfg(test)]
 mod tests;
 
-pub use filter::Filter;
 pub use key::{Key, Keys};
-pub use moment::{Moment, Origin};
-pub use rows::{Choice, rows};
+pub use moment::{Content, Detail, Moment, Origin, View};
+pub use rows::{Choice, Filter, rows};
 pub use state::{CellPosition, Effect, Extent, State};
-pub use view::{Content, Detail, View};

@@ -1,12 +1,12 @@
-//! Where the user is, and what keys change.
+//! Cursor, scroll and filter of `gpumap top`, and the effect of each key.
 
 use std::collections::HashSet;
 
-use super::filter::Filter;
 use super::key::Key;
 use super::moment::Moment;
+use super::moment::{Content, Detail, View};
+use super::rows::Filter;
 use super::rows::{Choice, rows};
-use super::view::{Content, Detail, View};
 use crate::model::MatrixOrder;
 use crate::report::{MatrixRow, RowKey};
 

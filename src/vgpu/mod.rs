@@ -12,21 +12,16 @@
 //!
 //! The room is pure, and every byte may come from a hostile user.
 
-mod case;
-mod fit;
 mod layout;
 mod limits;
-mod meant;
 mod memory;
-mod offsets;
 mod order;
 mod region;
 mod registered;
 mod sm;
 mod survey;
-mod totals;
 
 pub use limits::{Limits, number};
+pub use memory::memory_of;
 pub use region::read;
 pub use survey::{KnownGpu, ProcessContext, Survey};
-pub use totals::memory_of;

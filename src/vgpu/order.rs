@@ -7,8 +7,8 @@
 //! use of one device with the limit of another. It reads that variable with atoi(3):
 //! a UUID is 0.
 
-use super::case::Registered;
-use super::offsets::DEVICES;
+use super::layout::DEVICES;
+use super::registered::Registered;
 use crate::report::{Region, RegionDevice};
 
 /// The order of a process's devices.

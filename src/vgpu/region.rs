@@ -1,8 +1,8 @@
 //! The fields of a shared region.
 
-use super::fit::{u32_at, u64_at};
 use super::layout::decide;
-use super::offsets::{DEVICES, Offsets, SLOTS, UUID_BYTES};
+use super::layout::{DEVICES, Offsets, SLOTS, UUID_BYTES};
+use super::layout::{u32_at, u64_at};
 use crate::report::{Region, RegionDevice, RegionProcess};
 
 /// Reads the bytes of a whole file. Of a file whose layout is not known there

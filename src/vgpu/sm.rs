@@ -6,8 +6,8 @@
 //! they have noted stands in the library's own variables, and no file tells which
 //! build it is.
 
-use super::case::{Case, Registered, verdict};
-use super::meant::SM_LIMITS;
+use super::limits::SM_LIMITS;
+use super::registered::{Case, Registered, verdict};
 use crate::model::InForce::{No, Partly, Unknown, Yes};
 use crate::model::{LimitCode, RegionLayout};
 use crate::observation::LibraryVariables;

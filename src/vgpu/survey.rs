@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use jiff::Timestamp;
 
-use super::case::{Case, Registered, verdict};
-use super::meant::{Meant, of_environment};
+use super::layout::DEVICES;
+use super::limits::{Meant, of_environment};
 use super::memory::OneDevice;
-use super::offsets::DEVICES;
 use super::order::{First, Order};
+use super::registered::{Case, Registered, verdict};
 use super::{memory, region, registered, sm};
 use crate::model::{InForce, LimitCode, MeantBy};
 use crate::observation::{Answer, Detail, FileFacts, MappedFile, Observation, Process, Text, VgpuTraces};

@@ -54,7 +54,7 @@ pub enum Fact {
     /// All variables were removed.
     Cleared { at: u64, subject: EventSubject },
     /// It executed a program, whose environment ends at an address with this
-    /// low half. The environment that it was given, if all of it could be told:
+    /// low half. The environment that it was given, if all of it could be reported:
     /// without what says which job it belongs to.
     Exec { at: u64, subject: EventSubject, env_end: u32, environment: Option<Environment> },
     /// It was forked from the process `parent` that started at this clock tick,

@@ -1,6 +1,7 @@
 //! What changes on a node, while it happens.
 //!
-//! [`Watch`] is all of it: [`Watch::next`] gives events. Inside, [`FactSource`] loads the programs of `bpf/` and gives facts of processes: their
+//! [`Watch`] is all of it: [`Watch::next`] gives events. Inside, [`FactSource`] loads
+//! the programs of `bpf/` and gives facts of processes: their
 //! calls of the C library's functions that change the environment, fork, exec
 //! and exit, and the initialisation of drivers' libraries. [`Tracker`] keeps
 //! what each process asks for, and turns facts into the events of `gpumap/1`.
@@ -8,14 +9,12 @@
 //! GPUs that processes open and close.
 
 mod beside;
-mod clock;
 mod event;
 mod fact;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod looks;
 mod node;
-mod not_seen;
 pub mod opens;
 pub mod policy;
 mod running;
@@ -33,14 +32,14 @@ use crate::report::Event;
 pub use crate::probing::driver::Driver;
 pub use crate::probing::{Mode, ProcessScope};
 pub use beside::Beside;
+pub use event::not_seen;
 pub use fact::{EventSubject, Fact, NewValue};
-pub use not_seen::not_seen;
 pub use running::{Step, Watch, Watched};
 pub use source::FactSource;
 pub use tracker::{LastSet, Tracker};
 
 /// How long decoding may keep other events waiting. Programs that take longer are decoded
-/// beside, within [`LONG`]; their policy is told when it is known.
+/// beside, within [`LONG`]; their policy is reported when it is known.
 const SOON: Duration = Duration::from_millis(50);
 const LONG: Duration = Duration::from_secs(20);
 /// Said of a policy that takes long, and when that is done.

@@ -53,7 +53,7 @@ pub struct OpensWatcher {
     facts_at: Instant,
     /// Cgroups of processes that hold GPUs, for when they are gone.
     places: HashMap<(u32, u64), Text>,
-    /// What is to be told of processes whose cgroups cannot be read.
+    /// What is to be reported of processes whose cgroups cannot be read.
     unplaced: Vec<Event>,
     next: Instant,
     /// The way to see processes that was reported last.

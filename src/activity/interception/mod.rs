@@ -5,12 +5,9 @@
 //! name give the time between them, summed in the kernel by process and function.
 //! Only processes that have such a library are probed, and only once their first
 //! call of a driver was counted. The time has the cost of one probe in it, which
-//! [`calibration`] measures on this node. Nothing is loaded where nobody has such a
+//! [`prober`] measures on this node. Nothing is loaded where nobody has such a
 //! library.
 
-mod calibration;
-mod classes;
-mod functions;
 mod prober;
 mod tables;
 

@@ -1,15 +1,17 @@
-//! Turns the kernel side's table into facts. Its entries are laid out in
-//! `bpf/interception.h`.
+//! The functions whose calls are measured, and the kernel side's table turned into facts. Its entries are laid out in
+//! `bpf/interception.h`; times are sorted into classes of 16 ns each up to two microseconds,
+//! then four for each power of two.
 
 use std::collections::HashMap;
 
 use super::super::layout::{Account, EVERYBODY, OTHERS, ROOMS};
-use super::classes;
-use super::functions::FUNCTIONS;
 use crate::activity::ActivityError;
 use crate::loader::Loaded;
 use crate::model::CountTable;
-use crate::observation::{Activity, InterceptedCalls, LostRoom, ProcessActivity, TIME_CLASSES};
+use crate::observation::{
+    Activity, DURATION_CLASSES, InterceptedCalls, LostRoom, ProcessActivity, TIME_CLASSES,
+};
+use crate::sys::fields::Fields;
 
 /// Nanoseconds of a clock tick, in which starts of processes are given.
 const TICK_NS: u64 = 10_000_000;
@@ -76,45 +78,156 @@ pub(super) fn clear(
     for (key, value) in loaded.entries(TABLE)? {
         if row(&key, &value).is_none_or(|(pid, start, _)| !is_alive(pid, start)) {
             loaded.remove(TABLE, &key)?;
-            returned.add(loaded, word(&value, 48).unwrap_or(OTHERS))?;
+            returned.add(loaded, account(&value).unwrap_or(OTHERS))?;
         }
     }
     Ok(())
 }
 
 fn row(key: &[u8], value: &[u8]) -> Option<Row> {
-    let start = long(key, 0)?;
-    let function = usize::try_from(word(key, 12)?).ok()?.checked_sub(1)?;
+    let mut from = Fields(key);
+    let (start, pid, function) = (from.long()?, from.word()?, from.word()?);
+    let function = usize::try_from(function).ok()?.checked_sub(1)?;
+    let [calls, reached, ns, past, past_bytes, past_unsized] = Fields(value).longs()?;
     let classes = classes(value)?;
     let calls = InterceptedCalls {
         function: (*FUNCTIONS.get(function)?).to_owned(),
-        calls: long(value, 0)?,
-        reached: long(value, 8)?,
-        ns: long(value, 16)?,
-        durations: classes::coarse(&classes),
-        quick_ns: classes::quick(&classes),
-        past: long(value, 24)?,
-        past_bytes: long(value, 32)?,
-        past_unsized: long(value, 40)?,
+        calls,
+        reached,
+        ns,
+        durations: coarse(&classes),
+        quick_ns: quick(&classes),
+        past,
+        past_bytes,
+        past_unsized,
     };
-    Some((word(key, 8)?, start / TICK_NS, calls))
+    Some((pid, start / TICK_NS, calls))
+}
+
+/// The account that a row belongs to.
+fn account(value: &[u8]) -> Option<u32> {
+    let mut from = Fields(value);
+    let _sums: [u64; 6] = from.longs()?;
+    from.word()
 }
 
 /// The calls of a row by how long they took.
 pub(super) fn classes(value: &[u8]) -> Option<[u64; TIME_CLASSES]> {
-    let mut classes = [0; TIME_CLASSES];
-    for (class, at) in classes.iter_mut().zip((56..).step_by(8)) {
-        *class = long(value, at)?;
+    let mut from = Fields(value);
+    let _sums_and_account: [u64; 7] = from.longs()?;
+    from.longs()
+}
+
+/// The functions, by the number that is their cookie less one: those that programs
+/// call for each piece of work, and that the libraries do bookkeeping for.
+pub(super) const FUNCTIONS: [&str; 29] = [
+    "cuLaunchKernel",
+    "cuLaunchKernel_ptsz",
+    "cuLaunchKernelEx",
+    "cuLaunchKernelEx_ptsz",
+    "cuLaunchCooperativeKernel",
+    "cuLaunchCooperativeKernel_ptsz",
+    "cuGraphLaunch",
+    "cuGraphLaunch_ptsz",
+    "cuMemAlloc_v2",
+    "cuMemAllocManaged",
+    "cuMemAllocPitch_v2",
+    "cuMemAllocAsync",
+    "cuMemAllocAsync_ptsz",
+    "cuMemFree_v2",
+    "cuMemFreeAsync",
+    "cuMemFreeAsync_ptsz",
+    "cuMemHostAlloc",
+    "cuMemAllocHost_v2",
+    "cuMemFreeHost",
+    "cuMemCreate",
+    "cuMemGetInfo_v2",
+    "cuMemcpyHtoD_v2",
+    "cuMemcpyDtoH_v2",
+    "cuCtxGetDevice",
+    "cuMemAllocFromPoolAsync",
+    "cuMemAllocFromPoolAsync_ptsz",
+    "cuArrayCreate_v2",
+    "cuArray3DCreate_v2",
+    "cuMipmappedArrayCreate",
+];
+
+/// Where a call says how many bytes of a device it asks for: `enum bytes` of
+/// `bpf/interception.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bytes {
+    None = 0,
+    InArgument = 1,
+    WidthAndHeight = 2,
+    Array = 3,
+    Array3d = 4,
+    Mipmaps = 5,
+}
+
+/// The cookie of a driver's function, by its number: the number, and where it says how many
+/// bytes of a device are allocated.
+pub(super) fn driver_cookie(number: u32) -> u64 {
+    let place = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
+    let bytes = match place.and_then(|place| FUNCTIONS.get(place)).copied() {
+        Some("cuMemAllocPitch_v2") => Bytes::WidthAndHeight,
+        Some("cuArrayCreate_v2") => Bytes::Array,
+        Some("cuArray3DCreate_v2") => Bytes::Array3d,
+        Some("cuMipmappedArrayCreate") => Bytes::Mipmaps,
+        Some("cuMemAllocHost_v2") | None => Bytes::None,
+        Some(name) if name.starts_with("cuMemAlloc") || name == "cuMemCreate" => Bytes::InArgument,
+        Some(_) => Bytes::None,
+    };
+    u64::from(number) | (bytes as u64) << 8
+}
+
+/// The first classes, their length, and where the others begin.
+const LINEAR: usize = 128;
+const STEP: u64 = 16;
+const FIRST_BITS: usize = 11;
+/// Powers of two that are split in four.
+const OCTAVES: usize = 9;
+/// The first power of two of the classes of durations that other sums have.
+const COARSE_BITS: u32 = 7;
+
+/// Where a class begins, in nanoseconds.
+fn begin(class: usize) -> u64 {
+    let Some(after) = class.checked_sub(LINEAR) else { return STEP.saturating_mul(class as u64) };
+    let octave = (after / 4).min(OCTAVES);
+    let start = 1_u64 << (FIRST_BITS + octave);
+    match after.checked_sub(4 * OCTAVES) {
+        None => start + (start >> 2) * (after % 4) as u64,
+        Some(last) => start << last,
     }
-    Some(classes)
 }
 
-fn long(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
+/// The time below which a tenth of the calls took: what they take where nothing comes
+/// between. A thread that loses the CPU, or a page that is not there, is in none of these.
+pub(super) fn quick(classes: &[u64; TIME_CLASSES]) -> Option<u64> {
+    let all = classes.iter().fold(0_u64, |all, calls| all.saturating_add(*calls));
+    let tenth = all.div_ceil(10);
+    let mut below = 0_u64;
+    for (class, calls) in classes.iter().enumerate() {
+        if tenth > 0 && below.saturating_add(*calls) >= tenth {
+            let length = begin(class + 1).saturating_sub(begin(class));
+            let share = u128::from(tenth - below) * u128::from(length) / u128::from((*calls).max(1));
+            return Some(begin(class).saturating_add(u64::try_from(share).unwrap_or(length)));
+        }
+        below = below.saturating_add(*calls);
+    }
+    None
 }
 
-fn word(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
+/// The same in classes of powers of two.
+pub(super) fn coarse(classes: &[u64; TIME_CLASSES]) -> [u64; DURATION_CLASSES] {
+    let mut all = [0_u64; DURATION_CLASSES];
+    for (class, calls) in classes.iter().enumerate() {
+        let power = begin(class).checked_ilog2().unwrap_or(0);
+        let place = (power + 1).saturating_sub(COARSE_BITS) as usize;
+        if let Some(sum) = all.get_mut(place) {
+            *sum = sum.saturating_add(*calls);
+        }
+    }
+    all
 }
 
 #[cfg(test)]
@@ -136,5 +249,32 @@ mod tests {
         assert_eq!(row(&key, &value[..100]), None);
         key[12] = 99;
         assert_eq!(row(&key, &value), None);
+    }
+}
+
+#[cfg(test)]
+mod classes_tests {
+    use super::*;
+
+    /// Make sure that classes follow each other without a gap, and that quick calls are reported
+    /// to 16 ns.
+    #[test]
+    fn scale() {
+        assert_eq!(
+            [0, 1, 8, 127, 128, 129, 132, 164, 165].map(begin),
+            [0, 16, 128, 2032, 2048, 2560, 4096, 1 << 20, 1 << 21]
+        );
+        assert!((0..TIME_CLASSES).all(|class| begin(class) < begin(class + 1)));
+        let mut classes = [0; TIME_CLASSES];
+        assert_eq!(quick(&classes), None);
+        (classes[36], classes[144]) = (100, 800);
+        // The class from 576 to 592 ns.
+        let found = quick(&classes).unwrap();
+        assert!((576..592).contains(&found), "{found}");
+        assert_eq!(coarse(&classes).iter().sum::<u64>(), 900);
+        assert_eq!((coarse(&classes)[3], coarse(&classes)[9]), (100, 800));
+        let mut last = [0; TIME_CLASSES];
+        (last[7], last[164], last[165]) = (3, 1, 2);
+        assert_eq!((coarse(&last)[0], coarse(&last)[14], coarse(&last)[15]), (3, 1, 2));
     }
 }

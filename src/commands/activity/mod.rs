@@ -1,9 +1,7 @@
 //! `gpumap activity`: what processes do with their GPUs, interval by interval.
 
 mod interval;
-mod saved;
 mod summary;
-mod wall_clock;
 
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
@@ -23,7 +21,7 @@ use crate::observe::{self, Options};
 use crate::render;
 use crate::report::{Document, Payload};
 use crate::sys::clock::boot_ns;
-use wall_clock::WallClock;
+use interval::WallClock;
 
 /// How long processes are looked at about their first call: the next one waits.
 const LOOKING: Duration = Duration::from_millis(500);
@@ -31,10 +29,10 @@ const LOOKING: Duration = Duration::from_millis(500);
 /// Runs the command.
 pub(super) fn run(invocation: &mut Invocation<'_>, args: &ActivityArgs) -> Result<Exit, Failure> {
     if args.summary {
-        return summary::run(invocation, args);
+        return summary::run_summary(invocation, args);
     }
     if invocation.global.from.is_some() {
-        return saved::run(invocation, args);
+        return summary::run_saved(invocation, args);
     }
     resident::give_up_rights(ProblemCode::Activity)?;
     let signals = resident::signals(ProblemCode::Activity)?;

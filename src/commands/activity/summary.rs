@@ -1,10 +1,11 @@
-//! `gpumap activity --summary`: what jobs did with their GPUs from begin to end, as a
-//! running gpumap keeps it in its state file. The jobs may be gone.
+//! `gpumap activity` of what was kept: `--summary` says what jobs did with their GPUs from
+//! begin to end, as a running gpumap keeps it in its state file (the jobs may be gone), and a
+//! saved observation has what a state file held.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::analyse;
+use crate::analyse::{CallerAllocation, Follower};
 use crate::cli::{ActivityArgs, Exit};
 use crate::commands::files::{activity_state, saved};
 use crate::commands::invocation::{Failure, Invocation};
@@ -12,8 +13,8 @@ use crate::commands::subject::job_name;
 use crate::model::ProblemCode;
 use crate::observation::{Observation, Problem};
 use crate::owner::JobName;
-use crate::render;
 use crate::sys::clock::boot_ns;
+use crate::{analyse, render};
 
 /// How often the state file is looked at while a newer reading is awaited, and how much
 /// longer than an interval that lasts where `--timeout` does not say it.
@@ -23,7 +24,7 @@ const LATE: Duration = Duration::from_secs(2);
 const LONGEST: Duration = Duration::from_secs(120);
 
 /// Runs the command.
-pub(super) fn run(invocation: &mut Invocation<'_>, args: &ActivityArgs) -> Result<Exit, Failure> {
+pub(super) fn run_summary(invocation: &mut Invocation<'_>, args: &ActivityArgs) -> Result<Exit, Failure> {
     let named = &args.job;
     let jobs: Vec<JobName> = named.iter().map(|id| job_name::own(id)).collect::<Result<_, _>>()?;
     let path = args.state.as_deref().unwrap_or(Path::new(activity_state::USUAL));
@@ -81,4 +82,31 @@ fn old(path: &Path, at: &str) -> Problem {
         why: format!("its counts are of {at}: what was done after that is not in them"),
         needs: "a gpumap activity --state FILE that runs".to_owned(),
     }
+}
+
+/// Shows the counts of an observation since counting began.
+pub(super) fn run_saved(invocation: &mut Invocation<'_>, args: &ActivityArgs) -> Result<Exit, Failure> {
+    let what = "--from";
+    let narrows = !args.cgroup.is_empty() || !args.job.is_empty() || !args.pid.is_empty();
+    if narrows || args.lasting.is_some() || args.state.is_some() {
+        let why = "shows all that the file holds, once";
+        let needs =
+            "leave out --cgroup, --job, --pid, --for and --state; gpumap --from FILE job ID shows one job";
+        return Err(Failure::new(ProblemCode::Usage, what, why, needs));
+    }
+    let Some(observation) = saved::from_option(invocation)? else {
+        return Err(Failure::new(ProblemCode::Usage, what, "no file is named", ""));
+    };
+    if observation.activity.is_none() {
+        let why = "holds no counts of calls";
+        return Err(Failure::new(
+            ProblemCode::Usage,
+            what,
+            why,
+            "keep some with gpumap activity --state FILE",
+        ));
+    }
+    let mut follower = Follower::new(invocation.global.verbose > 0);
+    let payload = follower.report(&observation, &CallerAllocation::default(), &invocation.decoding)?;
+    invocation.answer(&observation, payload, render::activity)
 }

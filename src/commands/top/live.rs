@@ -13,7 +13,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::signalfd::SignalFd;
 
 use super::screen::{Shown, Source};
-use super::{moment, signals};
+use super::{saved, signals};
 use crate::analyse;
 use crate::cli::TopArgs;
 use crate::commands::files::activity_state;
@@ -233,7 +233,7 @@ impl Follower<'_, '_> {
     fn shown(&mut self, look: Look) -> Shown {
         self.budget.took(look.decoding);
         let events = self.events.clone();
-        let mut moment = moment::of(&look, Origin::Live, events, self.invocation.style.all);
+        let mut moment = saved::of(&look, Origin::Live, events, self.invocation.style.all);
         analyse::add_rates(&mut moment.matrix, &self.before);
         self.before = moment.matrix.clone();
         let facts = Arc::new(look.observation);

@@ -1,14 +1,11 @@
 //! `gpumap top`: owners and GPUs as a matrix, once or kept up to date.
 
 mod live;
-mod moment;
 mod once;
-mod outlet;
 mod saved;
 mod screen;
 mod signals;
 mod terminal;
-mod why;
 
 use std::path::PathBuf;
 use std::thread;

@@ -7,14 +7,14 @@ use crate::render::{self, MatrixStyle};
 use crate::report::Payload;
 use crate::top::{Choice, Filter, rows};
 
-use super::moment;
+use super::saved;
 
 /// Prints one look. The rows that do not match the filter are left out of the document,
 /// too.
 pub(super) fn run(invocation: &mut Invocation<'_>, args: &TopArgs, look: Look) -> Result<Exit, Failure> {
     let is_unknown = !look.node.complete;
     let Look { observation, node, audit, remark, .. } = look;
-    let mut matrix = moment::matrix(&node.payload, &audit, invocation.style.all);
+    let mut matrix = saved::matrix(&node.payload, &audit, invocation.style.all);
     let (gpus, gpus_unread) = (node.payload.gpus.unwrap_or_default(), node.payload.gpus_unread);
     let filter = Filter::new(&args.filter, &matrix, &gpus);
     let shown = rows(&matrix, Choice { filter: &filter, order: args.sort, open: None });

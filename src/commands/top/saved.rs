@@ -1,15 +1,17 @@
-//! Saved nodes: the moments through which the user steps.
+//! Saved nodes: the moments through which the user steps; and how a look at a node, saved or
+//! live, becomes what the screen shows of it.
 
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::moment;
 use super::screen::{Shown, Source};
+use crate::analyse;
 use crate::commands::files::saved;
 use crate::commands::invocation::{Failure, Invocation};
 use crate::commands::resident::look::{Look, Looker};
 use crate::observation::Observation;
+use crate::report::{Event, Finding, Matrix, Payload};
 use crate::top::{Moment, Origin};
 
 /// The files, one of which is shown.
@@ -45,7 +47,7 @@ impl<'s, 'a> Saved<'s, 'a> {
 
 /// A look without anything that happened before.
 fn shown(look: Look, origin: Origin, all: bool) -> Shown {
-    let moment = moment::of(&look, origin, Vec::new(), all);
+    let moment = of(&look, origin, Vec::new(), all);
     Shown { moment, facts: Arc::new(look.observation) }
 }
 
@@ -77,5 +79,26 @@ impl Source for Saved<'_, '_> {
 
     fn is_over(&self) -> bool {
         false
+    }
+}
+
+/// The matrix of a look.
+pub(super) fn matrix(node: &Payload, audit: &Payload, all: bool) -> Matrix {
+    analyse::matrix(node, audit.findings.as_deref().unwrap_or_default(), all)
+}
+
+/// All that is shown of a look.
+pub(super) fn of(look: &Look, origin: Origin, events: Vec<Event>, all: bool) -> Moment {
+    let counts = |finding: &&Finding| finding.ignored.is_none();
+    Moment {
+        origin,
+        failure: None,
+        host: look.node.host.name.clone(),
+        taken_at: look.node.taken_at.clone(),
+        matrix: matrix(&look.node.payload, &look.audit, all),
+        gpus: look.node.payload.gpus.clone().unwrap_or_default(),
+        findings: look.audit.findings.iter().flatten().filter(counts).cloned().collect(),
+        events,
+        complete: look.node.complete,
     }
 }

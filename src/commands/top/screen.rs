@@ -1,7 +1,8 @@
-//! The loop of the screen: keys, signals and new moments in, drawings out. It draws
-//! when something changed and sleeps else.
+//! The loop of the screen: keys, signals and new moments in, drawings out, and why a cell is
+//! as it is when the user asks. It draws when something changed and sleeps else.
 
-use std::io::{self, ErrorKind};
+use std::io;
+use std::io::ErrorKind;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
 
@@ -9,14 +10,17 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signalfd::SignalFd;
 
-use super::signals::{self, Ask};
+use super::signals;
+use super::signals::Ask;
 use super::terminal::Terminal;
-use super::why;
+use crate::analyse;
+use crate::analyse::{Subject, TimeLimit};
 use crate::commands::invocation::Failure;
-use crate::model::ProblemCode;
-use crate::observation::Observation;
+use crate::model::{Device, DeviceType, InstanceKey, ProblemCode, Request};
+use crate::observation::{Observation, Text};
 use crate::render::Theme;
-use crate::top::{Effect, Extent, Key, Keys, Moment, State};
+use crate::report::{Gpu, MatrixRow, MigInstance, Payload};
+use crate::top::{CellPosition, Content, Effect, Extent, Key, Keys, Moment, State};
 
 /// How long the rest of a key's bytes may take. Terminals send them at once; ssh may
 /// part them.
@@ -193,7 +197,7 @@ impl<'s> Screen<'s> {
                 Effect::None => {}
                 Effect::Quit => return Ok(true),
                 Effect::Explain(cell) => {
-                    let content = why::of(&self.facts, self.state.moment(), &cell);
+                    let content = of(&self.facts, self.state.moment(), &cell);
                     self.state.explained(cell, content);
                 }
                 Effect::Step { forward } => {
@@ -210,4 +214,50 @@ impl<'s> Screen<'s> {
 fn lost(error: io::Error) -> Failure {
     let needs = "gpumap top --once prints the matrix without one";
     Failure::new(ProblemCode::Terminal, "the terminal is lost", error.to_string(), needs)
+}
+
+/// The answer.
+pub(super) fn of(facts: &Observation, moment: &Moment, cell: &CellPosition) -> Content {
+    let row = moment.matrix.rows.get(cell.row);
+    let column = moment.matrix.columns.get(cell.column);
+    let Some((row, column)) = row.zip(column) else {
+        return Content::Message("This is no more.".to_owned());
+    };
+    let Some(path) = cgroup(facts, row) else {
+        return Content::Message("Its cgroup is not among the facts.".to_owned());
+    };
+    let devices = devices(column, &moment.gpus);
+    if devices.is_empty() {
+        return Content::Message("The GPU has no device that could be opened.".to_owned());
+    }
+    let subject = Subject::Cgroup(path);
+    let no_limit = &TimeLimit::default();
+    let proofs = devices
+        .into_iter()
+        .map(|(device, request)| analyse::explain(facts, &subject, device, request, no_limit));
+    match proofs.collect::<Result<Vec<Payload>, _>>() {
+        Ok(proofs) => Content::Proofs(proofs),
+        Err(error) => Content::Message(error.to_string()),
+    }
+}
+
+fn cgroup(facts: &Observation, row: &MatrixRow) -> Option<Text> {
+    let is_it = |path: &&Text| path.lossy() == row.cgroup && path.hex() == row.cgroup_hex;
+    facts.cgroups.iter().map(|cgroup| &cgroup.path).find(is_it).cloned()
+}
+
+/// The devices that have to be opened, and how: the GPU itself, and for an instance its
+/// capabilities, too.
+fn devices(column: &str, gpus: &[Gpu]) -> Vec<(Device, Request)> {
+    let on = |gpu: &&Gpu| column == gpu.key || InstanceKey::is_on(column, &gpu.key);
+    let Some(gpu) = gpus.iter().find(on) else { return Vec::new() };
+    let device = |major, minor| Device { kind: DeviceType::Char, major, minor };
+    let gate = gpu.major.zip(gpu.minor).map(|(major, minor)| (device(major, minor), Request::ReadWrite));
+    let instance = gpu.mig.iter().find(|mig| mig.key(gpu).as_deref() == Some(column));
+    let capabilities = |mig: &MigInstance| {
+        let major = mig.major;
+        let minors = [mig.gi_minor, mig.ci_minor].into_iter().flatten();
+        minors.filter_map(move |minor| Some((device(major?, minor), Request::Read))).collect::<Vec<_>>()
+    };
+    gate.into_iter().chain(instance.map(capabilities).unwrap_or_default()).collect()
 }

@@ -2,8 +2,9 @@
 //! often their processes do something and how long their values are, and the
 //! output is often kept.
 
-use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
+
+use crate::quota::{PerAccount, Recovering};
 
 /// Bytes that one user may cause in a burst, some 180,000 changes of usual length,
 /// and those that are added in a second: some 5 GiB a day.
@@ -15,13 +16,12 @@ const LEAST: u64 = 32;
 /// The bytes that users have left. A user is the one responsible for a process;
 /// processes without a known one share one allowance.
 #[derive(Debug, Default)]
-pub(super) struct Allowances(BTreeMap<Option<u32>, Allowance>);
+pub(super) struct Allowances(PerAccount<Option<u32>, Allowance>);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Allowance {
-    /// Bytes that were used, as of this moment.
-    used: u64,
-    at: Instant,
+    /// Bytes.
+    spent: Recovering,
     /// Events that were not printed and not counted in the output yet.
     omitted: u64,
 }
@@ -29,22 +29,21 @@ struct Allowance {
 impl Allowances {
     /// Whether an event of so many bytes may be printed; it is counted if not.
     pub(super) fn allow(&mut self, user: Option<u32>, bytes: usize, now: Instant) -> bool {
-        let allowance = self.0.entry(user).or_insert(Allowance { used: 0, at: now, omitted: 0 });
-        allowance.come_back(now);
-        let used = allowance.used.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
-        if used > AT_ONCE {
+        let allowance = self.0.of(user);
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        let has_room = allowance.spent.used(now, A_SECOND).saturating_add(bytes) <= AT_ONCE;
+        if has_room {
+            allowance.spent.spend(bytes);
+        } else {
             allowance.omitted += 1;
-            return false;
         }
-        allowance.used = used;
-        true
+        has_room
     }
 
     /// Whether nothing is left: then an event is counted that is not printed.
     pub(super) fn is_used_up(&mut self, user: Option<u32>, now: Instant) -> bool {
-        let Some(allowance) = self.0.get_mut(&user) else { return false };
-        allowance.come_back(now);
-        let is_used_up = allowance.used.saturating_add(LEAST) > AT_ONCE;
+        let Some(allowance) = self.0.get_mut(user) else { return false };
+        let is_used_up = allowance.spent.used(now, A_SECOND).saturating_add(LEAST) > AT_ONCE;
         allowance.omitted += u64::from(is_used_up);
         is_used_up
     }
@@ -54,22 +53,12 @@ impl Allowances {
     pub(super) fn omitted(&mut self, now: Instant) -> Vec<(Option<u32>, u64)> {
         let mut omitted = Vec::new();
         self.0.retain(|user, allowance| {
-            allowance.come_back(now);
             if allowance.omitted > 0 {
-                omitted.push((*user, std::mem::take(&mut allowance.omitted)));
+                omitted.push((user, std::mem::take(&mut allowance.omitted)));
             }
-            allowance.used > 0
+            allowance.spent.used(now, A_SECOND) > 0
         });
         omitted
-    }
-}
-
-impl Allowance {
-    fn come_back(&mut self, now: Instant) {
-        // Whole seconds, so that nothing is lost by rounding.
-        let seconds = now.saturating_duration_since(self.at).as_secs();
-        self.used = self.used.saturating_sub(seconds.saturating_mul(A_SECOND));
-        self.at += Duration::from_secs(seconds);
     }
 }
 
@@ -84,6 +73,8 @@ pub(super) fn why() -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     /// Make sure that users do not share allowances, that an event that is not

@@ -1,12 +1,12 @@
 //! Bounds the memory for environments, so that nobody fills gpumap's memory with values
 //! or leaves no room for those of others.
 
-use std::collections::HashMap;
 use std::path::Path;
 
 use super::credentials::{Account, account, own_namespace};
 use crate::observation::{Answer, Detail, Environment};
 use crate::observe::pinned::PinnedProcess;
+use crate::quota::{Full, Quota};
 use crate::sys::dir::Dir;
 
 /// Bytes of variables that are kept of the processes of one user, and of all processes
@@ -23,14 +23,13 @@ pub(super) struct Kept {
     proc: Option<Dir>,
     /// The inode number of gpumap's user namespace.
     own: Option<u64>,
-    users: HashMap<Option<Account>, usize>,
-    all: usize,
+    users: Quota<Option<Account>>,
 }
 
 impl Kept {
     pub(super) fn new(proc: &Path) -> Self {
         // Without it all processes count as one user's, of whom less is kept; that is told.
-        Self { proc: Dir::open(proc).ok(), own: own_namespace(), users: HashMap::new(), all: 0 }
+        Self { proc: Dir::open(proc).ok(), own: own_namespace(), users: Quota::new(OF_USER, OF_ALL) }
     }
 
     /// Drops those environments of a process that are too large together with what was
@@ -47,17 +46,16 @@ impl Kept {
 
     /// Counts bytes. Why they cannot be kept; then they count as none.
     fn keep(&mut self, user: Option<Option<Account>>, bytes: usize) -> Option<String> {
-        let mut none = 0;
-        let of_user = user.map_or(&mut none, |user| self.users.entry(user).or_default());
-        if user.is_some() && *of_user + bytes > OF_USER {
-            return Some(format!("environments of its user's processes are over {} MiB", OF_USER >> 20));
-        }
-        if bytes > 0 && self.all + bytes > OF_ALL {
-            return Some(format!("environments of all processes are over {} MiB", OF_ALL >> 20));
-        }
-        *of_user += bytes;
-        self.all += bytes;
-        None
+        let kept = match user {
+            Some(user) => self.users.take(user, bytes),
+            None => self.users.take_shared(bytes),
+        };
+        let (whose, most) = match kept {
+            Ok(()) => return None,
+            Err(Full::Own) => ("its user's", OF_USER),
+            Err(Full::All) => ("all", OF_ALL),
+        };
+        Some(format!("environments of {whose} processes are over {} MiB", most >> 20))
     }
 
     /// Who answers for a process; `None` if it is gone.
@@ -89,7 +87,7 @@ mod tests {
         assert!(kept.keep(of(7), 1).is_some() && kept.keep(of(8), part).is_none());
         assert!(kept.keep(None, 300).is_none());
         let filled = (100..).take_while(|uid| kept.keep(of(*uid), OF_USER).is_none()).count();
-        assert!(filled < OF_ALL / OF_USER && kept.all <= OF_ALL);
+        assert!(filled < OF_ALL / OF_USER && kept.users.used().1 <= OF_ALL);
         assert!(kept.keep(None, OF_USER).is_some() && kept.keep(None, 0).is_none());
     }
 }

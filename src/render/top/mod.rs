@@ -4,26 +4,20 @@
 //! [`State`](crate::top::State); how much of it had room is its answer. All text goes
 //! through [`Canvas`], which makes it harmless.
 
-mod bar;
 mod canvas;
 mod cells;
-mod columns;
-mod detail;
-mod fold;
-mod header;
-mod help;
-mod menu;
-mod palette;
+mod frame;
 mod strip;
 mod table;
+mod text;
 
 use crate::top::{Extent, State, View};
 use canvas::Canvas;
 use cells::Rect;
 
+pub use canvas::{Colors, Theme};
 pub use cells::Cells;
-pub use help::KEYS;
-pub use palette::{Colors, Theme};
+pub use text::KEYS;
 
 /// The least size of a screen on which anything can be shown.
 const LEAST: (u16, u16) = (24, 8);
@@ -36,16 +30,16 @@ pub fn draw(cells: &mut Cells, state: &State, theme: Theme) -> Extent {
         canvas.text(0, 0, area.width, "too small", theme.plain());
         return Extent::default();
     }
-    header::draw(&mut canvas, state);
-    bar::draw(&mut canvas, state, area.height - 1);
+    frame::draw_header(&mut canvas, state);
+    frame::draw_bar(&mut canvas, state, area.height - 1);
     let middle = Rect { y: 1, height: area.height - 2, ..area };
     match state.view() {
-        View::Help(line) => help::draw(&mut canvas, middle, *line),
-        View::Detail(detail, line) => detail::draw(&mut canvas, middle, state, detail, *line),
+        View::Help(line) => text::draw_help(&mut canvas, middle, *line),
+        View::Detail(detail, line) => text::draw_detail(&mut canvas, middle, state, detail, *line),
         View::Matrix | View::Strip(_) | View::Filter(_) | View::Order(_) => {
             let extent = matrix(&mut canvas, middle, state);
             if let View::Order(chosen) = state.view() {
-                menu::draw(&mut canvas, middle, *chosen);
+                frame::draw_menu(&mut canvas, middle, *chosen);
             }
             extent
         }

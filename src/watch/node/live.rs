@@ -8,14 +8,14 @@ use jiff::Timestamp;
 
 use super::place::OwnedCgroup;
 use super::resolve::{CgroupReach, Resolver};
-use super::{NodeReader, mapped};
+use super::{NodeReader, place};
 use crate::observation::Text;
 use crate::observe::Options;
 use crate::observe::processes::environment_poll::{self, PolledEnvironment, PolledEnvironments};
 use crate::probing::driver::Drivers;
 use crate::report::Gpu;
 use crate::watch::EventSubject;
-use crate::watch::clock::{Clock, now_ns};
+use crate::watch::event::{Clock, now_ns};
 
 /// Reads the running node. Answers about cgroups serve for moments.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl NodeReader for LiveNode {
     }
 
     fn mapped_drivers(&mut self, pid: u32) -> Option<Drivers> {
-        mapped::drivers(self.proc(), pid)
+        place::drivers(self.proc(), pid)
     }
 
     fn has_ended(&mut self, pid: u32) -> bool {

@@ -5,9 +5,7 @@
 //! gives it a node of its own making.
 
 mod live;
-mod mapped;
 mod place;
-mod remember;
 mod resolve;
 mod slow;
 
@@ -41,7 +39,7 @@ pub(super) trait NodeReader: fmt::Debug {
     /// Whether there is no process of this number.
     fn has_ended(&mut self, pid: u32) -> bool;
 
-    /// The cgroup that a process was in at an event, if it can be told.
+    /// The cgroup that a process was in at an event, if it is known.
     fn cgroup_of(&mut self, subject: &EventSubject) -> Option<Rc<OwnedCgroup>>;
 
     /// The cgroup of this id, if it is there or was seen. No process is asked.

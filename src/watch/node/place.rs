@@ -1,21 +1,28 @@
-//! Tells which cgroup a process was in when something happened.
+//! Facts of processes and cgroups, kept for a moment: which cgroup a process was in when
+//! something happened, which drivers' libraries it maps.
 
 use std::collections::HashMap;
+use std::hash::Hash;
+use std::path::Path;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::remember::Remembered;
 use crate::model::{CgroupPathBuf, Owner};
 use crate::observation::Text;
-use crate::observe::{self, Options};
+use crate::observe;
+use crate::observe::Options;
+use crate::observe::processes::mappings::mappings;
 use crate::owner::TrustedNames;
+use crate::probing::driver::{Driver, Drivers, driver};
+use crate::sys::absence::OrAbsent as _;
+use crate::sys::dir::{Dir, read_all};
 use crate::watch::EventSubject;
 
 /// How long a process is taken to stay in its cgroup where only `/proc` can
 /// tell.
 pub(super) const STAYS: Duration = Duration::from_millis(100);
 /// Cgroups that are remembered.
-const KEPT: usize = 1024;
+const PLACES_KEPT: usize = 1024;
 
 /// A cgroup, and one of the v1 devices controller where that has a say: two
 /// processes in the same two may open the same.
@@ -84,13 +91,66 @@ impl Places {
         self.by_id.get(&id).cloned()
     }
 
-    /// What an observation told: the id of the cgroup at a path.
+    /// What an observation reported: the id of the cgroup at a path.
     pub(super) fn remember(&mut self, id: u64, path: &Text) {
-        if self.by_id.len() >= KEPT && !self.by_id.contains_key(&id) {
+        if self.by_id.len() >= PLACES_KEPT && !self.by_id.contains_key(&id) {
             self.by_id.clear();
         }
         self.by_id.entry(id).or_insert_with(|| Rc::new(OwnedCgroup::new(path, &self.trusted)));
     }
+}
+
+/// Things that are remembered at most; then all are forgotten.
+const KEPT: usize = 8192;
+
+/// One thing of each key.
+#[derive(Debug)]
+pub(super) struct Remembered<K, T> {
+    window: Duration,
+    found: HashMap<K, (Instant, T)>,
+}
+
+impl<K: Hash + Eq, T: Clone> Remembered<K, T> {
+    /// What is looked up serves for this time.
+    pub(super) fn new(window: Duration) -> Self {
+        Self { window, found: HashMap::new() }
+    }
+
+    /// What was looked up, or is now.
+    pub(super) fn get(&mut self, key: K, look: impl FnOnce() -> T) -> T {
+        if let Some((at, found)) = self.found.get(&key)
+            && at.elapsed() < self.window
+        {
+            return found.clone();
+        }
+        if self.found.len() >= KEPT {
+            self.found.clear();
+        }
+        // Before the look: it is no older than that.
+        let at = Instant::now();
+        let found = look();
+        self.found.insert(key, (at, found.clone()));
+        found
+    }
+}
+
+/// Bytes that are read of a process's map.
+const LIMIT: usize = 4 << 20;
+
+/// The drivers whose libraries a process maps now; `None` if it is gone. What it
+/// does not map it has not initialised. One whose map cannot be read, or has too many
+/// files to look through, may map any.
+pub(super) fn drivers(proc: &Path, pid: u32) -> Option<Drivers> {
+    let mut text = Vec::new();
+    let file = Dir::open(&proc.join(pid.to_string())).and_then(|dir| dir.open_file(c"maps"));
+    match file.and_then(|file| read_all(&file, &mut text, LIMIT)).or_absent() {
+        Ok(Some(())) if !text.is_empty() => {}
+        Ok(_) => return None,
+        // It may map any of them.
+        Err(_) => return Some(Drivers::of(&[Driver::Cuda, Driver::Hip, Driver::Hsa])),
+    }
+    let found = mappings(&text).filter_map(|mapping| driver(mapping.name()));
+    Some(found.fold(Drivers::default(), Drivers::and))
 }
 
 #[cfg(test)]
@@ -111,6 +171,26 @@ mod tests {
         for id in 8..10_000 {
             places.remember(id, &"/b".into());
         }
-        assert!(places.by_id.len() <= KEPT);
+        assert!(places.by_id.len() <= PLACES_KEPT);
+    }
+}
+
+#[cfg(test)]
+mod remember_tests {
+    use super::*;
+
+    /// Make sure that a process is looked at once in the time, that another
+    /// with its pid is another, and that not more are kept than said.
+    #[test]
+    fn windows() {
+        let mut long = Remembered::new(Duration::from_secs(3600));
+        assert_eq!((long.get((1, 1), || 1), long.get((1, 1), || 2)), (1, 1));
+        assert_eq!(long.get((1, 2), || 3), 3);
+        for pid in 0..20_000 {
+            long.get((pid, 1), || 0);
+        }
+        assert!(long.found.len() <= KEPT);
+        let mut none = Remembered::new(Duration::ZERO);
+        assert_eq!((none.get((1, 1), || 1), none.get((1, 1), || 2)), (1, 2));
     }
 }

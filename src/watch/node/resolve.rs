@@ -7,8 +7,8 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use super::place::Remembered;
 use super::place::{Key, OwnedCgroup, Places, STAYS};
-use super::remember::Remembered;
 use super::slow::{Decoded, SlowDecoder};
 use crate::analyse::{CgroupGpus, MovedReach};
 use crate::observation::{Answer, CgroupMode, Environment, Observation, Process, Text};
@@ -99,7 +99,7 @@ impl Resolver {
         &self.options.proc
     }
 
-    /// The cgroup that a process was in, if it can be told.
+    /// The cgroup that a process was in, if it is known.
     pub(super) fn place(&mut self, subject: &EventSubject) -> Option<Rc<OwnedCgroup>> {
         self.places.of(&self.options, subject)
     }
@@ -131,7 +131,7 @@ impl Resolver {
         Some(CgroupReach { at: Instant::now(), serial: self.serial, open: None, asker })
     }
 
-    /// What is to be told of cgroups whose programs take long to decode. What was known of
+    /// What is to be reported of cgroups whose programs take long to decode. What was known of
     /// them is looked up again.
     pub(super) fn decoding(&mut self) -> Vec<(Text, bool)> {
         for key in self.slow.learn() {
@@ -158,7 +158,7 @@ impl Resolver {
     fn observe(&mut self, subject: &EventSubject, cgroup: &OwnedCgroup) -> Option<Rc<CgroupReach>> {
         let pid = subject.pid;
         let at = Instant::now();
-        // Where its place is not known, what it may open is not told.
+        // Where its place is not known, what it may open is not reported.
         let group = v1_group(&self.options.proc, pid).ok()?;
         let observation = self.observation(pid, &cgroup.path)?;
         self.v1 = observation.devices_v1.is_some();

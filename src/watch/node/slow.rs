@@ -25,7 +25,7 @@ pub(super) struct SlowDecoder {
     asked: u64,
     slow: HashMap<Key, SlowCgroup>,
     soon: Duration,
-    /// Cgroups whose policy is not known yet, or is known now, that was not told.
+    /// Cgroups whose policy is not known yet, or is known now, that was not reported.
     news: Vec<(Text, bool)>,
     /// Answers that nobody took yet, by question.
     answers: Vec<(u64, CgroupGpus)>,
@@ -130,7 +130,7 @@ impl SlowDecoder {
         std::mem::take(&mut self.answers)
     }
 
-    /// What is to be told.
+    /// What is to be reported.
     pub(super) fn news(&mut self) -> Vec<(Text, bool)> {
         std::mem::take(&mut self.news)
     }
@@ -196,7 +196,7 @@ mod tests {
     }
 
     /// Make sure that a cgroup whose programs take long is unknown until they are decoded,
-    /// that both is told, and that they are not decoded again as long as they are the same.
+    /// that both is reported, and that they are not decoded again as long as they are the same.
     #[test]
     fn late() {
         let (mut observation, process) = node();

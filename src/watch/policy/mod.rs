@@ -1,7 +1,6 @@
 //! Watches device programs: reports those that are attached, replaced and lost.
 
 mod event;
-mod reported;
 mod steps;
 
 use std::os::fd::BorrowedFd;
@@ -11,7 +10,7 @@ use crate::observation::Problem;
 use crate::observe::monitor::cgroups::{CgroupMonitor, ListSource, Notification};
 use crate::observe::{CgroupTarget, ObserveError, Options};
 use crate::report::{Event, Gpu};
-use reported::ReportedProblems;
+use event::ReportedProblems;
 use steps::StepDecoder;
 
 /// Watches the programs in force on cgroups. Programs that take long to decode are decoded
@@ -36,7 +35,7 @@ impl PolicyWatcher {
         Self::start_with(options, targets, None, None)
     }
 
-    /// The same, told of cgroups that come and go by this engine, and with
+    /// The same, with this engine to report cgroups that come and go, and with
     /// lists of programs read from this source.
     ///
     /// # Errors

@@ -44,7 +44,7 @@ impl Default for StepDecoder {
 }
 
 impl StepDecoder {
-    /// The events of a change, or that they are told later.
+    /// The events of a change, or that they are reported later.
     pub(super) fn events(&mut self, step: ProgramsChange) -> Vec<Event> {
         let decoded = decode(&step, self.soon);
         if !decoded.is_late {
@@ -120,8 +120,8 @@ mod tests {
         ProgramsChange { before, after, cgroups, ..ProgramsChange::default() }
     }
 
-    /// Make sure that a change that takes long is told to be, keeps nobody waiting, and is
-    /// told as any other when it is decoded.
+    /// Make sure that a change that takes long is reported as such, keeps nobody waiting, and is
+    /// reported as any other when it is decoded.
     #[test]
     fn late() {
         let mut ordinary = StepDecoder { soon: LONG, ..StepDecoder::default() };
@@ -134,9 +134,9 @@ mod tests {
             wait.recv().unwrap();
             decode(&step, LONG)
         });
-        let told = late.events(step());
-        assert_eq!(told.iter().map(|event| event.event).collect::<Vec<_>>(), [EventKind::Decoding]);
-        assert_eq!((told[0].why.as_deref(), &told[0].cgroup), (Some(NOT_YET), &expected[0].cgroup));
+        let reported = late.events(step());
+        assert_eq!(reported.iter().map(|event| event.event).collect::<Vec<_>>(), [EventKind::Decoding]);
+        assert_eq!((reported[0].why.as_deref(), &reported[0].cgroup), (Some(NOT_YET), &expected[0].cgroup));
         assert!(late.late_events().is_empty());
         go.send(()).unwrap();
         let end = Instant::now() + Duration::from_secs(60);
@@ -145,7 +145,7 @@ mod tests {
             known = late.late_events();
         }
         assert_eq!(known, expected);
-        // Too many that nobody decodes are lost, and that is told.
+        // Too many that nobody decodes are lost, and that is reported.
         let lost = std::iter::repeat_with(|| late.events(step())).find(|events| events[0].lost.is_some());
         assert_eq!(lost.unwrap()[0].why.as_deref(), Some(TOO_MANY));
     }

@@ -12,7 +12,7 @@ use crate::watch::Fact;
 /// with the gap that they make.
 const WAITING: usize = 64;
 
-/// Environments that are being told, by account and process.
+/// Environments that are being reported, by account and process.
 #[derive(Debug, Default)]
 pub(super) struct Executed(HashMap<u32, HashMap<u32, Begun>>);
 
@@ -34,9 +34,9 @@ impl Executed {
                 self.add(variable);
                 None
             }
-            Record::Executed { at, subject, env_end, lost, told } => {
+            Record::Executed { at, subject, env_end, lost, reported } => {
                 let begun = subject.account.and_then(|account| self.remove(account, subject.pid));
-                let environment = told.and_then(|told| whole(begun, lost, told));
+                let environment = reported.and_then(|reported| whole(begun, lost, reported));
                 Some(Fact::Exec { at, subject, env_end, environment })
             }
         }
@@ -77,11 +77,11 @@ impl Executed {
 }
 
 /// The environment, if every record of it came.
-fn whole(begun: Option<Begun>, lost: u32, told: usize) -> Option<Environment> {
-    if told == 0 {
+fn whole(begun: Option<Begun>, lost: u32, reported: usize) -> Option<Environment> {
+    if reported == 0 {
         return Some(Environment::default());
     }
-    let begun = begun.filter(|begun| begun.lost == lost && begun.environment.variables.len() == told);
+    let begun = begun.filter(|begun| begun.lost == lost && begun.environment.variables.len() == reported);
     begun.map(|begun| begun.environment)
 }
 
@@ -101,13 +101,13 @@ mod tests {
         Record::Variable(ProgramVariable { pid, account, lost, number, name: A, value })
     }
 
-    fn program(lost: u32, told: Option<usize>) -> Record {
+    fn program(lost: u32, reported: Option<usize>) -> Record {
         let subject = EventSubject { pid: 7, account: Some(1), ..EventSubject::default() };
-        Record::Executed { at: 1, subject, env_end: 0, lost, told }
+        Record::Executed { at: 1, subject, env_end: 0, lost, reported }
     }
 
     /// The values that records tell of the last program among them.
-    fn told(records: impl IntoIterator<Item = Record>) -> Option<Vec<String>> {
+    fn reported(records: impl IntoIterator<Item = Record>) -> Option<Vec<String>> {
         let mut executed = Executed::default();
         let fact = records.into_iter().fold(None, |_, record| executed.fact(record));
         assert!(executed.0.is_empty());
@@ -122,9 +122,9 @@ mod tests {
     /// there twice.
     #[test]
     fn complete() {
-        assert_eq!(told([program(5, Some(0))]), Some(Vec::new()));
+        assert_eq!(reported([program(5, Some(0))]), Some(Vec::new()));
         let both = [variable(5, 0, Some("1")), variable(5, 1, Some("")), program(5, Some(2))];
-        assert_eq!(told(both).unwrap(), ["1", ""]);
+        assert_eq!(reported(both).unwrap(), ["1", ""]);
     }
 
     /// Make sure that nothing is reported where a record is missing, could not be
@@ -132,16 +132,16 @@ mod tests {
     #[test]
     fn incomplete() {
         let one = || variable(5, 0, Some("1"));
-        assert_eq!(told([one(), program(5, None)]), None);
-        assert_eq!(told([program(5, Some(1))]), None);
-        assert_eq!(told([one(), program(5, Some(2))]), None);
-        assert_eq!(told([variable(5, 1, Some("2")), program(5, Some(2))]), None);
-        assert_eq!(told([one(), variable(5, 2, Some("2")), program(5, Some(2))]), None);
-        assert_eq!(told([variable(5, 0, None), program(5, Some(1))]), None);
+        assert_eq!(reported([one(), program(5, None)]), None);
+        assert_eq!(reported([program(5, Some(1))]), None);
+        assert_eq!(reported([one(), program(5, Some(2))]), None);
+        assert_eq!(reported([variable(5, 1, Some("2")), program(5, Some(2))]), None);
+        assert_eq!(reported([one(), variable(5, 2, Some("2")), program(5, Some(2))]), None);
+        assert_eq!(reported([variable(5, 0, None), program(5, Some(1))]), None);
         // The program of the first and the variable of the second are lost.
-        assert_eq!(told([one(), program(7, Some(1))]), None);
-        assert_eq!(told([one(), variable(7, 1, Some("2")), program(7, Some(2))]), None);
-        assert_eq!(told([one(), variable(6, 0, Some("2")), program(6, Some(1))]).unwrap(), ["2"]);
+        assert_eq!(reported([one(), program(7, Some(1))]), None);
+        assert_eq!(reported([one(), variable(7, 1, Some("2")), program(7, Some(2))]), None);
+        assert_eq!(reported([one(), variable(6, 0, Some("2")), program(6, Some(1))]).unwrap(), ["2"]);
     }
 
     /// Make sure that what one user's processes leave behind, or lose, is no harm

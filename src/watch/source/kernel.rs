@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
+use super::probes::Unprobed;
 use super::probes::{ENVIRON, Probe};
 use super::record::{NAME, OTHERS};
-use super::unprobed::Unprobed;
 use crate::loader::interface::{SESSION, WATCH};
 use crate::loader::{AttachedProbes, FunctionEntry, IteratorScope, LoadError};
 use crate::model::VARIABLES;
 use crate::probing::{Mode, ProbePrograms, ProgramsSpec};
+use crate::sys::fields::Fields;
 use crate::watch::WatchError;
 
 /// The program that reports moves to other cgroups and its tracepoint, and the
@@ -22,7 +23,7 @@ const FIND_HOMES: &str = "find_homes";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Moves {
     /// That a process was moved.
-    pub(super) told: bool,
+    pub(super) reported: bool,
     /// Where the process was before.
     pub(super) from: bool,
 }
@@ -85,10 +86,10 @@ impl Kernel {
     pub(super) fn attach_tracepoints(&mut self) -> Result<(), WatchError> {
         let attached = self.programs.attach_tracepoints();
         attached.map_err(|error| attach_error("the course of processes", &error))?;
-        // What is not told of moves is said in `not_seen`.
-        self.moves.told = self.programs.loaded().attach_tracepoint(ON_MOVE, MOVE).is_ok();
+        // Which moves are not reported is said in `not_seen`.
+        self.moves.reported = self.programs.loaded().attach_tracepoint(ON_MOVE, MOVE).is_ok();
         // The same.
-        self.moves.from = self.moves.told && self.find_homes().is_ok();
+        self.moves.from = self.moves.reported && self.find_homes().is_ok();
         Ok(())
     }
 
@@ -111,7 +112,7 @@ impl Kernel {
     ///
     /// That of the map.
     pub(super) fn lost(&self) -> Result<u64, LoadError> {
-        Ok(self.programs.entries("lost")?.iter().filter_map(|(_, count)| long(count)).sum())
+        Ok(self.programs.entries("lost")?.iter().filter_map(|(_, count)| Fields(count).long()).sum())
     }
 
     /// The same by the account that lost them, [`OTHERS`] among them. Not fewer
@@ -122,7 +123,10 @@ impl Kernel {
     /// That of the map.
     pub(super) fn losses(&self) -> Result<Vec<(u32, u64)>, LoadError> {
         let entries = self.programs.entries("losses")?;
-        Ok(entries.iter().filter_map(|(account, count)| Some((word(account)?, long(count)?))).collect())
+        Ok(entries
+            .iter()
+            .filter_map(|(account, count)| Some((Fields(account).word()?, Fields(count).long()?)))
+            .collect())
     }
 
     /// Begins to report calls of functions of one file, given with their
@@ -166,12 +170,4 @@ impl Kernel {
 
 fn attach_error(what: &str, error: &LoadError) -> WatchError {
     WatchError::Attach(what.to_owned(), error.to_string())
-}
-
-fn word(bytes: &[u8]) -> Option<u32> {
-    bytes.first_chunk().copied().map(u32::from_ne_bytes)
-}
-
-fn long(bytes: &[u8]) -> Option<u64> {
-    bytes.first_chunk().copied().map(u64::from_ne_bytes)
 }

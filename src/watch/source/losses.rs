@@ -16,7 +16,7 @@ pub(super) struct Losses {
 #[derive(Clone, Copy, Debug, Default)]
 struct Loss {
     known: u64,
-    told: u64,
+    reported: u64,
 }
 
 impl Losses {
@@ -53,16 +53,16 @@ impl Losses {
         is_more
     }
 
-    /// How many of each account were not told yet; they are now.
-    pub(super) fn untold(&mut self) -> Vec<(u32, u64)> {
-        let mut untold = Vec::new();
+    /// How many of each account were not reported yet; they are now.
+    pub(super) fn unreported(&mut self) -> Vec<(u32, u64)> {
+        let mut unreported = Vec::new();
         for (account, loss) in &mut self.accounts {
-            if loss.known > loss.told {
-                untold.push((*account, loss.known - loss.told));
-                loss.told = loss.known;
+            if loss.known > loss.reported {
+                unreported.push((*account, loss.known - loss.reported));
+                loss.reported = loss.known;
             }
         }
-        untold
+        unreported
     }
 }
 
@@ -78,10 +78,10 @@ mod tests {
         assert!(!losses.before(7, 0) && losses.before(7, 3));
         assert!(!losses.before(7, 2) && !losses.before(7, 3) && !losses.before(8, 0));
         assert!(losses.before(8, 1));
-        assert_eq!((losses.untold(), losses.untold()), (vec![(7, 3), (8, 1)], vec![]));
+        assert_eq!((losses.unreported(), losses.unreported()), (vec![(7, 3), (8, 1)], vec![]));
         assert!(!losses.misses(4) && losses.misses(5));
         assert!(!losses.all(7, 3) && losses.all(7, 4) && !losses.misses(5));
-        assert_eq!(losses.untold(), [(7, 1)]);
+        assert_eq!(losses.unreported(), [(7, 1)]);
     }
 
     /// Make sure that a number that outgrows 32 bits is no harm.
@@ -91,6 +91,6 @@ mod tests {
         let whole = u64::from(u32::MAX);
         assert!(losses.all(7, whole));
         assert!(losses.before(7, 4) && !losses.before(7, 4));
-        assert_eq!(losses.untold(), [(7, whole + 5)]);
+        assert_eq!(losses.unreported(), [(7, whole + 5)]);
     }
 }

@@ -6,7 +6,6 @@ mod losses;
 mod prober;
 mod probes;
 mod record;
-mod unprobed;
 
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
@@ -18,11 +17,12 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use crate::loader::LoadError;
 use crate::probing::{Coverage, InstalledDrivers, Libraries, Mode, Waiting};
 use crate::sys::namespace::is_in_first_pid_namespace;
-use crate::watch::clock::now_ns;
+use crate::watch::event::now_ns;
 use executed::Executed;
 use kernel::Kernel;
 use losses::Losses;
 use prober::Watched;
+use record::Header;
 
 use crate::watch::{Fact, ProcessScope, WatchError};
 
@@ -190,7 +190,7 @@ impl FactSource {
     /// What it cannot see, a sentence each.
     pub fn not_seen(&self) -> Vec<String> {
         let moves = self.kernel.moves();
-        let moves = match (moves.told, moves.from) {
+        let moves = match (moves.reported, moves.from) {
             (false, _) => Some(NO_MOVES),
             (true, false) => Some(NO_DEPARTURES),
             (true, true) => None,
@@ -239,7 +239,7 @@ impl FactSource {
         }
         self.libraries.tidy(&mut self.kernel, &self.proc);
         // Said first: it lies among these.
-        let lost: Vec<_> = self.losses.untold().into_iter().map(|(of, lost)| (named(of), lost)).collect();
+        let lost: Vec<_> = self.losses.unreported().into_iter().map(|(of, lost)| (named(of), lost)).collect();
         if !lost.is_empty() {
             facts.insert(0, Fact::Lost(lost));
         }
@@ -266,14 +266,14 @@ impl FactSource {
         }
     }
 
-    /// What each account lost, if anything was lost that no record told of.
+    /// What each account lost, if anything was lost that no record reported.
     fn lost(&self) -> Result<Vec<(u32, u64)>, LoadError> {
         if self.losses.misses(self.kernel.lost()?) { self.kernel.losses() } else { Ok(Vec::new()) }
     }
 
     /// Says that it is not known how many events were lost, unless that was said lately.
     fn uncounted(&mut self, error: &LoadError) {
-        if self.uncounted.is_none_or(|told| told.elapsed() >= SAY) {
+        if self.uncounted.is_none_or(|reported| reported.elapsed() >= SAY) {
             self.uncounted = Some(Instant::now());
             self.ready.push(Fact::Uncounted { why: error.to_string() });
         }
@@ -329,11 +329,11 @@ impl FactSource {
     /// Says of an account that not all of its processes are looked at, unless
     /// this one `is_waiting` or that was said lately.
     fn overlook(&mut self, is_waiting: bool, account: Option<u32>) {
-        let is_said = |told: &Instant| told.elapsed() < SAY;
+        let is_said = |reported: &Instant| reported.elapsed() < SAY;
         if is_waiting || self.overlooked.get(&account).is_some_and(is_said) {
             return;
         }
-        self.overlooked.retain(|_, told| is_said(told));
+        self.overlooked.retain(|_, reported| is_said(reported));
         self.overlooked.insert(account, Instant::now());
         self.ready.push(Fact::Overlooked { account });
     }
@@ -366,20 +366,18 @@ pub mod fuzzing {
 
     /// Reads bytes as a record of the ring buffer.
     pub fn ring_record(bytes: &[u8]) {
-        let _record = (super::record::lost(bytes), super::record::at(bytes), super::record::parse(bytes));
+        let _record = super::Header::read(bytes).and_then(super::record::parse);
     }
 }
 
 /// Adds the facts of one record. If some of its account were lost before it, it
 /// says so first.
 fn take(record: &[u8], losses: &mut Losses, executed: &mut Executed, facts: &mut Vec<Fact>) {
-    let Some(parsed) = record::parse(record) else { return };
-    if let (Some(account), Some(stamp)) = (record::account(record), record::lost(record))
-        && losses.before(account, stamp)
-    {
-        executed.clear(account);
-        let at = record::at(record).unwrap_or(u64::MAX);
-        facts.push(Fact::Gap { at, account: named(account) });
+    let Some(header) = Header::read(record) else { return };
+    let Some(parsed) = record::parse(header) else { return };
+    if losses.before(header.account, header.lost) {
+        executed.clear(header.account);
+        facts.push(Fact::Gap { at: header.at, account: named(header.account) });
     }
     facts.extend(executed.fact(parsed));
 }

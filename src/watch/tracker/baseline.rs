@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
 use crate::observe::processes::environment_poll::{self, PolledEnvironments};
-use crate::watch::clock::now_ns;
+use crate::watch::event::now_ns;
 
 /// Environments that were read together.
 #[derive(Debug)]

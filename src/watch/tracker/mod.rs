@@ -1,26 +1,19 @@
 //! Turns facts into events. It keeps what each process in scope asks for, so that an event
 //! can say what it was before and what it is now.
 //!
-//! Here is what is kept and how facts are told apart; `state` is one process,
-//! `changes` are its variables, `life` its beginning and end, `poll` finds changes that no
-//! probe reported, `asked` says what a process asks for.
+//! Here is what is kept, and which fact goes where; `state` is one process,
+//! `environment` its variables, `life` its beginning and end with what it asks for, `poll`
+//! finds changes that no probe reported.
 
-mod asked;
 mod baseline;
-mod changes;
-mod effect;
 mod environment;
-mod gaps;
-mod last_set;
 mod life;
 mod moved;
 mod poll;
-mod recent;
 mod state;
 #[cfg(test)]
 mod tests;
 mod turns;
-mod undecided;
 mod weights;
 
 use std::collections::{BTreeMap, HashMap};
@@ -33,17 +26,17 @@ use crate::report::{Event, Gpu};
 use crate::watch::node::{LiveNode, NodeReader};
 use crate::watch::{EventSubject, Fact, ProcessScope};
 use baseline::Portion;
-use gaps::Gaps;
 use moved::Move;
-use recent::Recent;
+use moved::UndecidedMoves;
+use state::Gaps;
 use state::{EnvironmentReading, TrackedProcess};
+use turns::Recent;
 use turns::Turns;
-use undecided::UndecidedMoves;
 use weights::Weights;
 
 pub use baseline::Baseline;
-pub use last_set::LastSet;
 pub use poll::Reread;
+pub use state::LastSet;
 
 /// Processes that are kept at most: of one account, and of all.
 const EACH: usize = 1 << 16;
@@ -60,7 +53,7 @@ pub struct Tracker {
     gaps: Gaps,
     /// How often nothing could be said of an account's processes because there
     /// are too many.
-    untold: BTreeMap<Option<u32>, u64>,
+    unreported: BTreeMap<Option<u32>, u64>,
     /// All of them, to be read again in turn.
     turns: Turns,
     /// Those whose calls are not seen.
@@ -93,7 +86,7 @@ impl Tracker {
             root: PathBuf::new(),
             processes: HashMap::new(),
             gaps: Gaps::default(),
-            untold: BTreeMap::new(),
+            unreported: BTreeMap::new(),
             turns: Turns::default(),
             uncovered: Turns::default(),
             doubtful: Turns::default(),
@@ -176,8 +169,8 @@ impl Tracker {
             Fact::Exit { at, subject } => self.ended(at, &subject).into_iter().collect(),
             Fact::Driver { at, subject, driver, result } => vec![self.driver(at, &subject, driver, result)],
             Fact::Uncovered { pid, why } => self.not_covered(pid, why).into_iter().collect(),
-            Fact::Overlooked { account } => vec![asked::overlooked(account)],
-            Fact::Uncounted { why } => vec![asked::uncounted(&why)],
+            Fact::Overlooked { account } => vec![life::overlooked(account)],
+            Fact::Uncounted { why } => vec![life::uncounted(&why)],
             Fact::Lost(lost) => vec![Event::lost(lost)],
             Fact::Gap { at, account } => {
                 self.gaps.add(account, at);
@@ -191,7 +184,7 @@ impl Tracker {
     fn state(&mut self, subject: &EventSubject) -> Option<&mut TrackedProcess> {
         let full = self.processes.len() >= PROCESSES || self.turns.count(subject.account) >= EACH;
         if full && !self.processes.contains_key(&subject.pid) {
-            *self.untold.entry(subject.account).or_default() += 1;
+            *self.unreported.entry(subject.account).or_default() += 1;
             return None;
         }
         let state = self.processes.entry(subject.pid).or_default();

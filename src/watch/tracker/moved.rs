@@ -4,12 +4,11 @@
 use std::rc::Rc;
 
 use super::Tracker;
-use super::undecided::BeforeAndAfter;
-use crate::analyse::left_owner;
+use crate::analyse::{MovedReach, left_owner};
 use crate::model::{EventCause, EventKind};
 use crate::report::{Event, MoveEvent};
 use crate::watch::EventSubject;
-use crate::watch::node::OwnedCgroup;
+use crate::watch::node::{CgroupReach, OwnedCgroup};
 
 /// A move, as the kernel tells it.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +44,7 @@ impl Tracker {
         let reach = self.reach_of_both(subject, from.as_deref(), to.as_deref());
         let event = move_event(moved, from.as_deref(), to.as_deref(), reach.as_ref());
         if let Some(state) = self.state(subject) {
-            state.told = true;
+            state.reported = true;
             if moved.thread.is_none() {
                 state.place.clone_from(&to);
             }
@@ -64,7 +63,7 @@ impl Tracker {
         Some(event)
     }
 
-    /// Where it was: what the kernel told, or where it was seen last.
+    /// Where it was: what the kernel reported, or where it was seen last.
     fn departed(&mut self, subject: &EventSubject, moved: Move) -> Option<Rc<OwnedCgroup>> {
         let state = self.processes.get(&subject.pid);
         let state = state.filter(|state| state.subject.start_time == subject.start_time);
@@ -108,5 +107,108 @@ fn move_event(
         thread: moved.thread,
         ..MoveEvent::default()
     };
-    reach.map_or_else(|| event.clone(), |reach| reach.told(&event))
+    reach.map_or_else(|| event.clone(), |reach| reach.reported(&event))
+}
+
+/// Moves that are remembered. What others change stays unknown, as they were reported.
+const MOST: usize = 1024;
+
+/// What a process could open before a move, and what it can open after it.
+#[derive(Clone, Debug)]
+pub(super) struct BeforeAndAfter {
+    pub(super) before: Rc<CgroupReach>,
+    pub(super) after: Rc<CgroupReach>,
+}
+
+impl BeforeAndAfter {
+    /// The event of the move, with the GPUs.
+    pub(super) fn reported(&self, event: &MoveEvent) -> MoveEvent {
+        let MovedReach { gained, lost, unknown } = self.after.difference(&self.before);
+        MoveEvent { gained: Some(gained), lost: Some(lost), unknown, ..event.clone() }
+    }
+
+    fn is_open(&self) -> bool {
+        self.before.open.is_some() || self.after.open.is_some()
+    }
+
+    fn learn(&mut self, question: u64, reach: &Rc<CgroupReach>) {
+        for side in [&mut self.before, &mut self.after] {
+            if side.open == Some(question) {
+                side.clone_from(reach);
+            }
+        }
+    }
+}
+
+/// The moves.
+#[derive(Debug, Default)]
+pub(super) struct UndecidedMoves(Vec<(Event, BeforeAndAfter)>);
+
+impl UndecidedMoves {
+    /// Remembers a move that is reported now, if something of it is open.
+    pub(super) fn add(&mut self, event: &Event, reach: BeforeAndAfter) {
+        if reach.is_open() && self.0.len() < MOST {
+            self.0.push((event.clone(), reach));
+        }
+    }
+
+    /// Takes the answer to a question: the moves of which nothing is open any more.
+    pub(super) fn learn(&mut self, question: u64, reach: &Rc<CgroupReach>) -> Vec<Event> {
+        self.0.iter_mut().for_each(|(_, both)| both.learn(question, reach));
+        let all = std::mem::take(&mut self.0);
+        let (open, known): (Vec<_>, Vec<_>) = all.into_iter().partition(|(_, both)| both.is_open());
+        self.0 = open;
+        known.into_iter().map(|(event, both)| again(event, &both)).collect()
+    }
+}
+
+fn again(event: Event, reach: &BeforeAndAfter) -> Event {
+    let moved = event.moved.as_ref().map(|moved| MoveEvent { again: true, ..reach.reported(moved) });
+    Event { moved, ..event }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analyse::{CgroupGpus, TimeLimit};
+    use crate::model::EventKind;
+    use crate::observation::{Observation, Process};
+    use std::time::Instant;
+
+    const JOB: &str = "/system.slice/gpu01_slurmstepd.scope/job_1956131/step_0/user/task_0";
+
+    /// What a process may open in a cgroup of a saved node: all that is known, or what is
+    /// known without any time.
+    fn reach(cgroup: &str, open: Option<u64>) -> Rc<CgroupReach> {
+        let node = include_str!("../../../fixtures/nodes/slurm-4gpu.json");
+        let observation: Observation = serde_json::from_str(node).unwrap();
+        let process = Process { cgroup: cgroup.into(), ..Process::default() };
+        let limit = open.map_or_else(TimeLimit::default, |_| TimeLimit::at(Some(Instant::now())));
+        let gpus = CgroupGpus::new(&observation, &process, &limit).unwrap();
+        Rc::new(CgroupReach::made_up(gpus, open))
+    }
+
+    /// Make sure that a move is reported again as soon as both its cgroups are decoded, and once;
+    /// and that one of which everything is known is not.
+    #[test]
+    fn told_again() {
+        let event =
+            Event { moved: Some(MoveEvent::default()), ..Event::at(EventKind::Moved, "then".to_owned()) };
+        let mut moves = UndecidedMoves::default();
+        let both = |before, after| BeforeAndAfter { before: reach(JOB, before), after: reach("/", after) };
+        let known = both(None, None).reported(&MoveEvent::default());
+        assert!(known.gained.as_ref().is_some_and(|gained| !gained.is_empty()), "{known:?}");
+        for (before, after) in [(None, None), (Some(1), None), (None, Some(2)), (Some(1), Some(2))] {
+            moves.add(&event, both(before, after));
+        }
+        let open = both(Some(1), None).reported(&MoveEvent::default());
+        assert!(open.gained.unwrap().is_empty() && !open.unknown.is_empty());
+        let first = moves.learn(1, &reach(JOB, None));
+        let second = moves.learn(2, &reach("/", None));
+        assert_eq!((first.len(), second.len(), moves.learn(1, &reach("/", None)).len()), (1, 2, 0));
+        for reported in first.iter().chain(&second) {
+            assert_eq!(reported.moved, Some(MoveEvent { again: true, ..known.clone() }));
+            assert_eq!((reported.event, reported.at.as_str()), (EventKind::Moved, "then"));
+        }
+    }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::changes::ChangedVariable;
+use super::environment::ChangedVariable;
 use super::environment::{differences, value};
 use super::state::known;
 use super::{EACH, PROCESSES, Tracker, subject};
@@ -92,11 +92,11 @@ impl Tracker {
         events
     }
 
-    /// What could not be told because a user has too many processes, or all have.
+    /// What could not be reported because a user has too many processes, or all have.
     fn too_many(&mut self) -> Option<Event> {
-        let untold: Vec<_> = std::mem::take(&mut self.untold).into_iter().collect();
+        let unreported: Vec<_> = std::mem::take(&mut self.unreported).into_iter().collect();
         let why = format!("more than {EACH} processes of one user are not followed, nor {PROCESSES} of all");
-        (!untold.is_empty()).then(|| Event::lost(untold).because(why))
+        (!unreported.is_empty()).then(|| Event::lost(unreported).because(why))
     }
 
     /// Processes that could not be read at their turn: each is said once until it can be.
@@ -155,7 +155,7 @@ impl Tracker {
             return None;
         }
         state.begin();
-        state.told = true;
+        state.reported = true;
         let why = why.unwrap_or("no reason is known");
         let why = format!(
             "it changed a variable whose name could not be read, and its environment cannot be read either ({why})"

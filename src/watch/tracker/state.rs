@@ -1,20 +1,19 @@
-//! What is kept of one process.
+//! What is kept of one process, and where events about it may have been lost.
 //!
 //! Its environment is followed call by call from where it was known: from its
 //! execve, its parent, or memory. Memory may be ahead of the calls that are
-//! still to be told, so for those it does not say what was before.
+//! still to be reported, so for those it does not say what was before.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use jiff::Timestamp;
 
-use super::effect::Effect;
-use super::environment::shorten;
-use super::gaps::Gaps;
+use super::Tracker;
+use super::environment::{Effect, shorten, value};
 use crate::observation::{Answer, Environment};
 use crate::observe::processes::environment_poll::PolledEnvironment;
-use crate::report::Asked;
+use crate::report::{Asked, Value};
 use crate::watch::EventSubject;
 use crate::watch::node::{CgroupReach, OwnedCgroup};
 
@@ -36,7 +35,7 @@ pub(super) struct TrackedProcess {
     pub(super) environment: Option<Environment>,
     /// What was read, as long as calls of before that may be still to come.
     pub(super) memory: Option<EnvironmentReading>,
-    /// The variables that calls told since it was read.
+    /// The variables that calls reported since it was read.
     followed: Vec<&'static str>,
     /// The gaps of its account that are reckoned with here.
     pub(super) gaps: u64,
@@ -49,7 +48,7 @@ pub(super) struct TrackedProcess {
     /// Whether it was said that it cannot be read again.
     pub(super) unread: bool,
     /// Whether there was an event about it.
-    pub(super) told: bool,
+    pub(super) reported: bool,
     /// Number of changes, to tell whether there was one meanwhile.
     pub(super) changes: u64,
     /// When the last change was, by a variable's name.
@@ -165,6 +164,82 @@ pub(super) fn known(peek: PolledEnvironment) -> Option<Environment> {
     Some(environment)
 }
 
+/// A process's last changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastSet {
+    /// The process.
+    pub pid: u32,
+    /// Its start time in clock ticks since boot.
+    pub start_time: u64,
+    /// The variables of the change: name, value and RFC 3339 time.
+    pub variables: Vec<(String, Value, String)>,
+}
+
+impl Tracker {
+    /// The last changes of every process that is there.
+    pub fn last_set(&self) -> Vec<LastSet> {
+        let lost = |state: &TrackedProcess| {
+            state.doubtful || state.gaps != self.gaps.of(state.subject.account).count
+        };
+        let known = self.processes.values().filter(|state| !lost(state));
+        let mut all: Vec<LastSet> = known.filter_map(of).collect();
+        all.sort_by_key(|one| one.pid);
+        all
+    }
+}
+
+fn of(state: &TrackedProcess) -> Option<LastSet> {
+    let environment = state.environment.as_ref()?;
+    let one = |(name, at): (&String, &jiff::Timestamp)| {
+        Some((name.clone(), value(environment, name)?, at.to_string()))
+    };
+    let variables: Vec<_> = state.last_set.iter().filter_map(one).collect();
+    let (pid, start_time) = (state.subject.pid, state.subject.start_time);
+    (!variables.is_empty()).then_some(LastSet { pid, start_time, variables })
+}
+
+/// How often events were lost, and when for the last time at the latest, in
+/// nanoseconds since boot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Mark {
+    pub(super) count: u64,
+    pub(super) at: u64,
+}
+
+impl Mark {
+    fn add(&mut self, at: u64) {
+        self.count += 1;
+        self.at = self.at.max(at);
+    }
+}
+
+/// Gaps of all accounts. Their number is that of the accounts that lost
+/// something, which the kernel side bounds.
+#[derive(Debug, Default)]
+pub(super) struct Gaps {
+    accounts: HashMap<u32, Mark>,
+    /// Of users who are not kept apart.
+    others: Mark,
+    all: Mark,
+}
+
+impl Gaps {
+    /// Events of an account were lost, no later than this moment; `None`: of
+    /// users who are not kept apart.
+    pub(super) fn add(&mut self, account: Option<u32>, at: u64) {
+        account.map_or(&mut self.others, |account| self.accounts.entry(account).or_default()).add(at);
+        self.all.add(at);
+    }
+
+    /// What concerns processes of an account; `None`: of one that is not known,
+    /// which any gap concerns.
+    pub(super) fn of(&self, account: Option<u32>) -> Mark {
+        let Some(account) = account else { return self.all };
+        let own = self.accounts.get(&account).copied().unwrap_or_default();
+        Mark { count: own.count + self.others.count, at: own.at.max(self.others.at) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -197,7 +272,7 @@ mod tests {
     }
 
     /// Make sure that after a loss nothing is known but what was read since,
-    /// and of that nothing that an older call told.
+    /// and of that nothing that an older call reported.
     #[test]
     fn losses() {
         let mut state = learned();
@@ -211,5 +286,27 @@ mod tests {
         assert!(state.is_followed(A, 20));
         state.forget(8);
         assert_eq!(state.environment, None);
+    }
+}
+
+#[cfg(test)]
+mod gaps_tests {
+    use super::*;
+
+    /// Make sure that a loss concerns whose it is, and those whose is not known.
+    #[test]
+    fn whose() {
+        let mut gaps = Gaps::default();
+        gaps.add(Some(1), 10);
+        let mark = |count, at| Mark { count, at };
+        assert_eq!(
+            (gaps.of(Some(1)), gaps.of(Some(2)), gaps.of(None)),
+            (mark(1, 10), mark(0, 0), mark(1, 10))
+        );
+        gaps.add(None, 20);
+        assert_eq!(
+            (gaps.of(Some(1)), gaps.of(Some(2)), gaps.of(None)),
+            (mark(2, 20), mark(1, 20), mark(2, 20))
+        );
     }
 }

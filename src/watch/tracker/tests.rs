@@ -112,7 +112,7 @@ fn polled() {
     assert!(tracker.compare(reread).is_empty());
 }
 
-/// Make sure that a process that cannot be read is told once, whether it was read before or
+/// Make sure that a process that cannot be read is reported once, whether it was read before or
 /// not, and is not taken for gone.
 #[test]
 fn unread() {
@@ -197,7 +197,7 @@ fn children() {
     assert!(tracker.state(&other).unwrap().environment.is_none());
 }
 
-/// Make sure that a process is not kept after its end, be that told or found.
+/// Make sure that a process is not kept after its end, be that reported or found.
 #[test]
 fn ends() {
     let mut tracker = tracker();
@@ -246,7 +246,7 @@ fn unnamed() {
 }
 
 /// Make sure that one user's processes, however many, leave room for another's,
-/// and that it is told what of them is not.
+/// and that what of them is not is reported.
 #[test]
 fn too_many_processes() {
     let mut tracker = tracker();

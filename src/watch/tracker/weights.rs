@@ -5,18 +5,24 @@ use std::collections::HashMap;
 
 use super::Tracker;
 use crate::observation::Environment;
+use crate::quota::Quota;
 
 /// Bytes of environments that are kept of the processes of one user, and of all.
 /// A process that asks for a few devices has some three hundred.
 const OF_A_USER: usize = 16 << 20;
 const OF_ALL: usize = 64 << 20;
 
-/// Bytes by process, and their sums.
-#[derive(Debug, Default)]
+/// Bytes by process.
+#[derive(Debug)]
 pub(super) struct Weights {
     processes: HashMap<u32, (Option<u32>, usize)>,
-    users: HashMap<Option<u32>, usize>,
-    all: usize,
+    users: Quota<Option<u32>>,
+}
+
+impl Default for Weights {
+    fn default() -> Self {
+        Self { processes: HashMap::new(), users: Quota::new(OF_A_USER, OF_ALL) }
+    }
 }
 
 impl Weights {
@@ -24,27 +30,18 @@ impl Weights {
     /// none.
     fn set(&mut self, pid: u32, user: Option<u32>, weight: usize) -> bool {
         self.remove(pid);
-        let of_user = self.users.get(&user).copied().unwrap_or(0);
-        if of_user + weight > OF_A_USER || self.all + weight > OF_ALL {
-            return true;
-        }
-        if weight > 0 {
+        // Which share is full makes no difference.
+        let is_too_much = self.users.take(user, weight).is_err();
+        if weight > 0 && !is_too_much {
             self.processes.insert(pid, (user, weight));
-            *self.users.entry(user).or_default() += weight;
-            self.all += weight;
         }
-        false
+        is_too_much
     }
 
     /// Nothing is kept of a process.
     pub(super) fn remove(&mut self, pid: u32) {
-        let Some((user, weight)) = self.processes.remove(&pid) else { return };
-        self.all -= weight;
-        if let Some(sum) = self.users.get_mut(&user) {
-            *sum -= weight;
-            if *sum == 0 {
-                self.users.remove(&user);
-            }
+        if let Some((user, weight)) = self.processes.remove(&pid) {
+            self.users.give_back(user, weight);
         }
     }
 }
@@ -84,6 +81,6 @@ mod tests {
         assert!(!weights.set(3, Some(7), part - 1) && !weights.set(4, Some(7), 1));
         assert!(weights.set(4, Some(7), 2));
         (0..6).for_each(|pid| weights.remove(pid));
-        assert_eq!((weights.all, weights.users.len(), weights.processes.len()), (0, 0, 0));
+        assert_eq!((weights.users.used(), weights.processes.len()), ((0, 0), 0));
     }
 }

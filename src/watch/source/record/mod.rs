@@ -5,13 +5,15 @@ mod tests;
 
 use crate::model::{EventCause, VARIABLES};
 use crate::probing::driver::Driver;
+use crate::sys::fields::Fields;
 use crate::watch::fact::{EventSubject, Fact, NewValue};
 
 /// Nanoseconds of a clock tick of `/proc` (`USER_HZ` is 100 everywhere).
 const TICK: u64 = 10_000_000;
-/// Size of `struct header`, as in `bpf/gpumap.h`.
-const HEADER: usize = 64;
-/// Where the value of a variable begins, behind its index and length.
+/// Bytes of a command's name (`COMM_SIZE`), of `struct header`, and where the value of a
+/// variable begins, behind its index and length.
+const COMM: usize = 16;
+const HEADER: usize = 48 + COMM;
 const START: usize = HEADER + 4;
 /// Bytes of a name with its end, in the map of names.
 pub(super) const NAME: usize = 48;
@@ -48,8 +50,8 @@ pub(super) enum Record {
     Variable(ProgramVariable),
     /// It executed a program, whose environment ends at an address with this
     /// low half, and which was given so many variables before, if these are
-    /// all. `lost` as in [`lost`].
-    Executed { at: u64, subject: EventSubject, env_end: u32, lost: u32, told: Option<usize> },
+    /// all. `lost` as in [`Header`].
+    Executed { at: u64, subject: EventSubject, env_end: u32, lost: u32, reported: Option<usize> },
 }
 
 /// A variable that a program is given.
@@ -57,77 +59,113 @@ pub(super) enum Record {
 pub(super) struct ProgramVariable {
     pub(super) pid: u32,
     pub(super) account: u32,
-    /// As in [`lost`].
+    /// As in [`Header`].
     pub(super) lost: u32,
-    /// EventCause many were told before it.
+    /// How many were reported before it.
     pub(super) number: usize,
     pub(super) name: &'static str,
     /// Its bytes and whether there are more; `None` if it could not be read.
     pub(super) value: Option<(Vec<u8>, bool)>,
 }
 
-/// EventCause many records of the same account were lost before this one, as far as 32
-/// bits tell.
-pub(super) fn lost(record: &[u8]) -> Option<u32> {
-    word(record, 28)
+/// `struct header`: what every record begins with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Header<'r> {
+    /// When it was made, in nanoseconds since boot.
+    pub(super) at: u64,
+    start: u64,
+    cgroup: u64,
+    pid: u32,
+    /// How many records of the same account were lost before this one, as far as 32 bits
+    /// tell.
+    pub(super) lost: u32,
+    uid: u32,
+    /// The user who answers for it, by `bpf/account.h`.
+    pub(super) account: u32,
+    kind: u16,
+    flags: u16,
+    result: u32,
+    comm: &'r [u8],
+    /// What comes behind it.
+    rest: Fields<'r>,
 }
 
-/// The user who answers for it, by `bpf/account.h`.
-pub(super) fn account(record: &[u8]) -> Option<u32> {
-    word(record, 36)
-}
+impl<'r> Header<'r> {
+    pub(super) fn read(record: &'r [u8]) -> Option<Self> {
+        let mut from = Fields(record);
+        let [at, start, cgroup] = from.longs()?;
+        let [pid, lost, uid, account] = from.words()?;
+        let (kind, flags, result) = (from.half()?, from.half()?, from.word()?);
+        let comm = from.text::<COMM>()?;
+        Some(Self { at, start, cgroup, pid, lost, uid, account, kind, flags, result, comm, rest: from })
+    }
 
-/// When it was made, in nanoseconds since boot.
-pub(super) fn at(record: &[u8]) -> Option<u64> {
-    long(record, 0)
-}
+    fn subject(&self) -> EventSubject {
+        EventSubject {
+            pid: self.pid,
+            start_time: self.start / TICK,
+            uid: self.uid,
+            account: Some(self.account),
+            comm: self.comm.into(),
+            cgroup: self.cgroup,
+        }
+    }
 
-/// What one record says; `None` for one that is malformed or of a kind that
-/// is not known.
-pub(super) fn parse(record: &[u8]) -> Option<Record> {
-    match half(record, 40)? {
-        EXEC => executed(record),
-        EXEC_VARIABLE => program_variable(record).map(Record::Variable),
-        kind => fact(record, kind).map(Record::Fact),
+    /// The number in the upper half of its flags.
+    fn number(&self) -> usize {
+        usize::from(self.flags >> NUMBER_SHIFT)
+    }
+
+    /// The variable that it is about, and its value where it was read.
+    fn variable(mut self) -> Option<(&'static str, NewValue)> {
+        let name = VARIABLES.get(usize::from(self.rest.half()?)).copied()?;
+        if self.flags & UNREAD != 0 {
+            return Some((name, NewValue::Unread));
+        }
+        let length = usize::from(self.rest.half()?);
+        let bytes = self.rest.0.get(..length)?.to_vec();
+        Some((name, NewValue::Value { bytes, cut: self.flags & CUT != 0 }))
     }
 }
 
-fn executed(record: &[u8]) -> Option<Record> {
-    let (flags, env_end) = (half(record, 42)?, word(record, 44)?);
-    let (at, subject, lost) = (at(record)?, subject(record)?, lost(record)?);
-    let told = if flags & WHOLE != 0 { Some(number(flags)) } else { None };
-    Some(Record::Executed { at, subject, env_end, lost, told })
+/// What a record says; `None` for one that is malformed or of a kind that is not known.
+pub(super) fn parse(header: Header<'_>) -> Option<Record> {
+    match header.kind {
+        EXEC => Some(executed(&header)),
+        EXEC_VARIABLE => program_variable(header).map(Record::Variable),
+        _ => fact(header).map(Record::Fact),
+    }
 }
 
-fn program_variable(record: &[u8]) -> Option<ProgramVariable> {
-    let flags = half(record, 42)?;
-    let value = match value(record, flags)? {
+fn executed(header: &Header<'_>) -> Record {
+    let reported = (header.flags & WHOLE != 0).then(|| header.number());
+    let Header { at, result: env_end, lost, .. } = *header;
+    Record::Executed { at, subject: header.subject(), env_end, lost, reported }
+}
+
+fn program_variable(header: Header<'_>) -> Option<ProgramVariable> {
+    let (name, value) = header.variable()?;
+    let value = match value {
         NewValue::Value { bytes, cut } => Some((bytes, cut)),
         NewValue::Unset | NewValue::Unread => None,
     };
-    let (pid, account) = (word(record, 24)?, account(record)?);
-    let (lost, name) = (lost(record)?, name(record)?);
-    Some(ProgramVariable { pid, account, lost, number: number(flags), name, value })
+    let Header { pid, account, lost, .. } = header;
+    Some(ProgramVariable { pid, account, lost, number: header.number(), name, value })
 }
 
-fn number(flags: u16) -> usize {
-    usize::from(flags >> NUMBER_SHIFT)
-}
-
-fn fact(record: &[u8], kind: u16) -> Option<Fact> {
-    let subject = subject(record)?;
-    let at = at(record)?;
-    let (flags, result) = (half(record, 42)?, word(record, 44)?);
-    let how = match kind {
-        1..=3 => how(kind)?,
+fn fact(mut header: Header<'_>) -> Option<Fact> {
+    let Header { at, flags, result, .. } = header;
+    let subject = header.subject();
+    let how = match header.kind {
+        kind @ 1..=3 => how(kind)?,
         4 => return Some(Fact::Cleared { at, subject }),
         6 => return Some(Fact::Exit { at, subject }),
         FORK => {
-            let parent_start = long(record, HEADER)? / TICK;
+            let parent_start = header.rest.long()? / TICK;
             return Some(Fact::Fork { at, subject, parent: result, parent_start });
         }
         MOVED => {
-            let from = long(record, HEADER).map(|from| (from != 0).then_some(from))?;
+            let from = Some(header.rest.long()?).filter(|from| *from != 0);
             let thread = (result != 0).then_some(result);
             return Some(Fact::Moved { at, subject, from, thread, born: flags & BORN != 0 });
         }
@@ -137,20 +175,11 @@ fn fact(record: &[u8], kind: u16) -> Option<Fact> {
         10 => return Some(driver(at, subject, Driver::Hsa, result)),
         _ => return None,
     };
-    let name = name(record)?;
-    let value = if how == EventCause::Unsetenv { NewValue::Unset } else { value(record, flags)? };
+    let (name, value) = match how {
+        EventCause::Unsetenv => (VARIABLES.get(usize::from(header.rest.half()?)).copied()?, NewValue::Unset),
+        _ => header.variable()?,
+    };
     Some(Fact::Set { at, subject, how, name, value, keep: flags & KEEP != 0 })
-}
-
-fn subject(record: &[u8]) -> Option<EventSubject> {
-    Some(EventSubject {
-        pid: word(record, 24)?,
-        start_time: long(record, 8)? / TICK,
-        uid: word(record, 32)?,
-        account: Some(account(record)?),
-        comm: until_end(record.get(48..HEADER)?).into(),
-        cgroup: long(record, 16)?,
-    })
 }
 
 /// What changed one variable, of `enum kind`.
@@ -163,35 +192,6 @@ fn how(kind: u16) -> Option<EventCause> {
     }
 }
 
-fn name(record: &[u8]) -> Option<&'static str> {
-    VARIABLES.get(usize::from(half(record, HEADER)?)).copied()
-}
-
 fn driver(at: u64, subject: EventSubject, driver: Driver, result: u32) -> Fact {
     Fact::Driver { at, subject, driver, result: result.cast_signed() }
-}
-
-fn value(record: &[u8], flags: u16) -> Option<NewValue> {
-    if flags & UNREAD != 0 {
-        return Some(NewValue::Unread);
-    }
-    let length = usize::from(half(record, HEADER + 2)?);
-    let bytes = record.get(START..START + length)?;
-    Some(NewValue::Value { bytes: bytes.to_vec(), cut: flags & CUT != 0 })
-}
-
-fn half(record: &[u8], at: usize) -> Option<u16> {
-    record.get(at..at + 2)?.try_into().ok().map(u16::from_ne_bytes)
-}
-
-fn word(record: &[u8], at: usize) -> Option<u32> {
-    record.get(at..at + 4)?.try_into().ok().map(u32::from_ne_bytes)
-}
-
-fn long(record: &[u8], at: usize) -> Option<u64> {
-    record.get(at..at + 8)?.try_into().ok().map(u64::from_ne_bytes)
-}
-
-fn until_end(bytes: &[u8]) -> &[u8] {
-    bytes.split(|byte| *byte == 0).next().unwrap_or_default()
 }

@@ -3,6 +3,10 @@
 use super::*;
 use crate::model::EventCause;
 
+fn parse(record: &[u8]) -> Option<Record> {
+    Header::read(record).and_then(super::parse)
+}
+
 fn record(kind: u16, flags: u16, name: &str, value: &[u8]) -> Vec<u8> {
     let mut record = Vec::new();
     for long in [5u64, 77 * TICK + 1, 9] {
@@ -26,7 +30,8 @@ fn record(kind: u16, flags: u16, name: &str, value: &[u8]) -> Vec<u8> {
 #[test]
 fn changes() {
     let whole = record(1, 3, "CUDA_VISIBLE_DEVICES", b"0,1");
-    assert_eq!((lost(&whole), account(&whole)), (Some(32), Some(1001)));
+    let header = Header::read(&whole).unwrap();
+    assert_eq!((header.lost, header.account), (32, 1001));
     let Some(Record::Fact(Fact::Set { at, subject, how, name, value, keep })) = parse(&whole) else {
         panic!("no change")
     };
@@ -52,16 +57,16 @@ fn programs() {
     let expected =
         ProgramVariable { pid: 31, account: 1001, lost: 32, number: 3, name: "CUDA_VISIBLE_DEVICES", value };
     assert_eq!(given, Some(Record::Variable(expected)));
-    let told = |flags| match parse(&record(5, flags, "CUDA_VISIBLE_DEVICES", b"")) {
-        Some(Record::Executed { told, lost: 32, .. }) => told,
+    let reported = |flags| match parse(&record(5, flags, "CUDA_VISIBLE_DEVICES", b"")) {
+        Some(Record::Executed { reported, lost: 32, .. }) => reported,
         other => panic!("{other:?}"),
     };
-    assert_eq!((told(4 << 8 | 8), told(8), told(4 << 8)), (Some(4), Some(0), None));
+    assert_eq!((reported(4 << 8 | 8), reported(8), reported(4 << 8)), (Some(4), Some(0), None));
     let unread = parse(&record(11, 4, "CUDA_VISIBLE_DEVICES", b""));
     assert!(matches!(unread, Some(Record::Variable(ProgramVariable { value: None, .. }))), "{unread:?}");
 }
 
-/// Make sure that a child is told with its parent, and a call without its name.
+/// Make sure that a child is reported with its parent, and a call without its name.
 #[test]
 fn others() {
     let mut forked = record(7, 0, "CUDA_VISIBLE_DEVICES", b"");

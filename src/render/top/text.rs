@@ -1,22 +1,22 @@
-//! A text in the foreground: why a cell is as it is, a finding, an event.
+//! A text in the foreground: why a cell is as it is, a finding, an event; or the help, with
+//! keys and glyphs.
 
 use std::io;
 
-use super::canvas::Canvas;
+use super::canvas::Theme;
+use super::canvas::{Canvas, folded};
 use super::cells::{Rect, Style};
-use super::fold::folded;
-use super::palette::Theme;
 use super::table::sets;
-use crate::model::{InForce, Membership};
+use crate::model::{CellState, InForce, Membership};
 use crate::render::activity::amounts;
-use crate::render::matrix::Glyph;
 use crate::render::matrix::labels;
+use crate::render::matrix::{Glyph, UNSURE};
 use crate::render::{Style as Layout, audit, explain, owner, sanitize, watch};
 use crate::report::MatrixLimit;
 use crate::top::{Content, Detail, Extent, State};
 
 /// Draws it from a line on, and says how many lines it has.
-pub(super) fn draw(
+pub(super) fn draw_detail(
     canvas: &mut Canvas<'_>,
     area: Rect,
     state: &State,
@@ -25,14 +25,14 @@ pub(super) fn draw(
 ) -> Extent {
     let inside = Rect { x: area.x + 1, width: area.width - 2, ..area };
     let mut lines: Vec<String> = about(state, detail, canvas.theme.ascii);
-    lines.extend(text(state, &detail.content, inside.width));
+    lines.extend(said(state, &detail.content, inside.width));
     let lines: Vec<String> = lines.iter().flat_map(|line| folded(line, usize::from(inside.width))).collect();
-    show(canvas, inside, &lines, line);
+    show_lines(canvas, inside, &lines, line);
     Extent { lines: usize::from(inside.height), text: lines.len(), rows: usize::from(inside.height) }
 }
 
 /// Puts lines on the screen, and says where in the text that is.
-pub(super) fn show(canvas: &mut Canvas<'_>, area: Rect, lines: &[String], from: usize) {
+pub(super) fn show_lines(canvas: &mut Canvas<'_>, area: Rect, lines: &[String], from: usize) {
     let theme = canvas.theme;
     let room = usize::from(area.height);
     for (line, y) in lines.iter().skip(from).take(room).zip(area.y..) {
@@ -119,7 +119,7 @@ fn limit(limit: &MatrixLimit) -> String {
 }
 
 /// What the commands print that say the same.
-fn text(state: &State, content: &Content, width: u16) -> Vec<String> {
+fn said(state: &State, content: &Content, width: u16) -> Vec<String> {
     let layout = Layout { width, color: false, all: false };
     let printed = |print: &dyn Fn(&mut Vec<u8>) -> io::Result<()>| {
         let mut out = Vec::new();
@@ -140,4 +140,68 @@ fn text(state: &State, content: &Content, width: u16) -> Vec<String> {
         Content::Event(event) => watch::line(event, &state.moment().gpus).into_iter().collect(),
         Content::Message(message) => vec![sanitize::text(message).into_owned()],
     }
+}
+
+/// The width from which keys and glyphs stand beside each other.
+const WIDE: u16 = 114;
+/// The width of the keys then.
+const KEYS_WIDTH: u16 = 54;
+
+/// Each key with what it does; a line without a key belongs to the one before.
+pub const KEYS: [(&str, &str); 20] = [
+    ("arrows, hjkl", "move"),
+    ("PgUp PgDn", "a page up or down"),
+    ("Home End, g G", "to the first or last row"),
+    ("Enter", "on a GPU: why, as gpumap explain;"),
+    ("", "on a name: open or close it"),
+    ("+ -", "open or close"),
+    ("*", "open all, or close all"),
+    ("Tab", "to the findings and back"),
+    ("/, F4", "filter: user:NAME job:ID gpu:NAME"),
+    ("", "or any text; all words must match"),
+    ("s, F6", "sort"),
+    ("Space", "freeze the screen, or go on"),
+    ("< >", "step through saved nodes"),
+    ("Esc", "back; without filter"),
+    ("?, F1", "this help"),
+    ("q, F10, Ctrl-C", "end"),
+    ("C W n", "left of a name: the worst finding:"),
+    ("", "critical, warning, note"),
+    ("! ?", "behind a limit: it does not hold,"),
+    ("", "or that is not known"),
+];
+
+/// Draws it from a line on, and says how many lines it has.
+pub(super) fn draw_help(canvas: &mut Canvas<'_>, area: Rect, line: usize) -> Extent {
+    let is_ascii = canvas.theme.ascii;
+    let (keys, glyphs) = (key_lines(), glyph_lines(is_ascii));
+    let inside = Rect { x: area.x + 1, width: area.width - 2, ..area };
+    let room = usize::from(inside.height);
+    let text = if area.width >= WIDE {
+        let left = Rect { width: KEYS_WIDTH, ..inside };
+        let right = Rect { x: inside.x + KEYS_WIDTH, width: inside.width - KEYS_WIDTH, ..inside };
+        show_lines(canvas, left, &keys, line);
+        show_lines(canvas, right, &glyphs, line);
+        keys.len().max(glyphs.len())
+    } else {
+        let all = [glyphs, vec![String::new()], keys].concat();
+        show_lines(canvas, inside, &all, line);
+        all.len()
+    };
+    Extent { lines: room, text, rows: room }
+}
+
+fn key_lines() -> Vec<String> {
+    let line = |(key, does): &(&str, &str)| format!("  {key:<15} {does}");
+    std::iter::once("What keys do".to_owned()).chain(KEYS.iter().map(line)).collect()
+}
+
+fn glyph_lines(is_ascii: bool) -> Vec<String> {
+    let line = |state| {
+        let glyph = Glyph::of(state);
+        format!("  {}  {}", glyph.text(is_ascii), glyph.meaning)
+    };
+    let unsure = format!("  {}  {}", UNSURE.0, UNSURE.1);
+    let head = "What glyphs mean".to_owned();
+    std::iter::once(head).chain(CellState::ALL.map(line)).chain([unsure]).collect()
 }
