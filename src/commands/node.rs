@@ -82,7 +82,7 @@ fn compact(
 ) -> Result<Exit, Failure> {
     let node = fleet::compact(&observation, payload);
     observation.errors = fleet::first_problems(&observation.errors);
-    let is_unknown = analyse::has_unknown(&payload);
+    let is_unknown = analyse::has_unknown(payload);
     let payload = Payload { compact: Some(Box::new(node)), ..Payload::default() };
     invocation.answer_about(&observation, payload, is_unknown, render::node)
 }

@@ -18,6 +18,9 @@ pub fn write(out: &mut dyn Write, style: Style, payload: &Payload, complete: boo
     let findings = payload.findings.as_deref().unwrap_or_default();
     let audit = payload.audit.clone().unwrap_or_default();
     let shown: Vec<&Finding> = findings.iter().filter(|it| style.all || it.ignored.is_none()).collect();
+    if shown.len() > 1 {
+        overview(out, style, &shown)?;
+    }
     for finding in &shown {
         write_finding(out, style, finding)?;
         writeln!(out)?;
@@ -28,6 +31,30 @@ pub fn write(out: &mut dyn Write, style: Style, payload: &Payload, complete: boo
     let line = format!("{found} Looked at {}.{seen}", looked_at(&audit));
     wrap::write(out, "", 2, usize::from(style.width), &line)?;
     remarks(out, style, &audit)
+}
+
+/// Prints a line for each finding, before the evidence: how grave it is, and whose.
+fn overview(out: &mut dyn Write, style: Style, findings: &[&Finding]) -> io::Result<()> {
+    let row = |finding: &&Finding| {
+        let severity = finding.severity.to_string().to_uppercase();
+        let severity = if finding.ignored.is_some() { "ignored".to_owned() } else { severity };
+        vec![severity, sanitize::text(&finding.id).into_owned(), about(finding)]
+    };
+    let rows = findings.iter().map(row).collect();
+    table::write(out, style, &["SEVERITY", "FINDING", "OF"], &[], rows, Last::Wraps)?;
+    writeln!(out)
+}
+
+/// Whose a finding is: an owner's, a cgroup's, or that of the devices which it names.
+fn about(finding: &Finding) -> String {
+    let path = || finding.cgroup.as_deref().map(|path| sanitize::short(path, 60, "…"));
+    let devices = || {
+        let names = finding.devices.iter().filter_map(|device| device.name.clone().or(device.number.clone()));
+        let names: Vec<String> = names.map(|name| sanitize::text(&name).into_owned()).collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    };
+    let about = finding.owner.as_ref().map(whose).or_else(path).or_else(devices);
+    about.unwrap_or_else(|| "the node".to_owned())
 }
 
 /// Prints how many findings there are and the command that tells them; nothing where there

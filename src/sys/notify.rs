@@ -151,9 +151,9 @@ const KERNFS: u32 = 0xfe;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// A directory was made in or removed from the one with this inode number
-    /// ([`WholeFs`](WholeFs)) or watch ([`PerDir`](PerDir)).
+    /// ([`WholeFs`]) or watch ([`PerDir`]).
     In(u64),
-    /// This watch has ended ([`PerDir`](PerDir)).
+    /// This watch has ended ([`PerDir`]).
     Ended(u64),
     /// Notices were lost, or one cannot be read: anything may have happened.
     Lost,

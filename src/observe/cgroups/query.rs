@@ -16,8 +16,9 @@ use crate::sys::dir::Dir;
 const NEEDS: &str = "CAP_NET_ADMIN (CAP_SYS_ADMIN is enough since Linux 6.9; before 6.5 CAP_BPF as well if \
                      kernel.unprivileged_bpf_disabled is set)";
 
-/// How often both lists of a cgroup are queried until they are of one moment.
-const ROUNDS: usize = 8;
+/// How often both lists of a cgroup are queried until they are of one moment. An agent that
+/// replaces a program all the time comes between most pairs of queries.
+const ROUNDS: usize = 64;
 
 const CHANGED: &str = "its programs changed each time they were read";
 

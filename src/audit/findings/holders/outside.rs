@@ -84,10 +84,12 @@ pub(super) fn find(facts: &Facts<'_>, reported: &mut Reported) -> Vec<Finding> {
     findings
 }
 
+/// A tenant, the job of a Slurm inside it, and the job that processes name.
+type Mismatch<'a> = (&'a Owner, Option<Owner>, String);
+
 /// Processes in a job's cgroup that name another job.
 pub(super) fn mismatches(facts: &Facts<'_>) -> Vec<Finding> {
-    // By tenant, by the job of a Slurm inside it, and by the job that is named.
-    let mut groups: BTreeMap<(&Owner, Option<Owner>, String), (Place<'_>, Vec<&Process>)> = BTreeMap::new();
+    let mut groups: BTreeMap<Mismatch<'_>, (Place<'_>, Vec<&Process>)> = BTreeMap::new();
     for ((place, job), processes) in by_job(facts, |claim| claim.agrees == Some(false)) {
         let Some(tenant) = facts.tenant_at(place) else { continue };
         let inner = place.cgroup.owner.as_ref().and_then(inner_job).map(whole);
