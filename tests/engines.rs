@@ -30,7 +30,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
-use gpumap::loader::objects::{CGROUPS, Object, SCAN, SESSION, WATCH};
+use gpumap::loader::interface::{CGROUPS, Object, SCAN, SESSION, WATCH};
 use gpumap::loader::{self, Engine, ObjectSpec};
 use gpumap::observe::Options;
 use gpumap::observe::monitor::cgroups::Walk;

@@ -26,7 +26,7 @@ fuzz_target!(|bytes: &[u8]| {
         3 => drop(watch::state::parse(bytes)),
         4 => {
             let _device = cli::device::parse(bytes);
-            let _duration = cli::global::parse(&text);
+            let _duration = cli::duration(&text);
             let clean = render::sanitize::bytes(bytes);
             assert!(!clean.chars().any(|c| c.is_control()));
         }

@@ -48,7 +48,7 @@ pub struct Global {
     ///
     /// Decoding may take a quarter of this time more; policies that are not decoded
     /// by then are unknown.
-    #[arg(long, global = true, value_name = "DURATION", value_parser = parse)]
+    #[arg(long, global = true, value_name = "DURATION", value_parser = duration)]
     pub timeout: Option<Duration>,
     /// When to colour verdicts.
     ///
@@ -77,7 +77,7 @@ pub enum Color {
 /// # Errors
 ///
 /// What to write instead, where the text is no duration above zero.
-pub fn parse(text: &str) -> Result<Duration, String> {
+pub fn duration(text: &str) -> Result<Duration, String> {
     let duration: SignedDuration =
         text.parse().map_err(|_| "write a number with a unit, such as 500ms, 2s or 1m".to_owned())?;
     let duration = Duration::try_from(duration).ok().filter(|duration| !duration.is_zero());
@@ -139,14 +139,14 @@ mod tests {
     /// Make sure that the documented spellings work and guesses do not.
     #[test]
     fn spellings() {
-        assert_eq!(parse("500ms"), Ok(Duration::from_millis(500)));
-        assert_eq!(parse("2s"), Ok(Duration::from_secs(2)));
-        assert_eq!(parse("1.5s"), Ok(Duration::from_millis(1500)));
-        assert_eq!(parse("1m"), Ok(Duration::from_secs(60)));
-        assert_eq!(parse("1m30s"), Ok(Duration::from_secs(90)));
-        assert_eq!(parse("1h"), Ok(Duration::from_secs(3600)));
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("2s"), Ok(Duration::from_secs(2)));
+        assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
+        assert_eq!(duration("1m"), Ok(Duration::from_secs(60)));
+        assert_eq!(duration("1m30s"), Ok(Duration::from_secs(90)));
+        assert_eq!(duration("1h"), Ok(Duration::from_secs(3600)));
         for bad in ["", "2", "s", "-1s", "0s", "1d", "1.2.3s", "99999999999999999999999s"] {
-            assert!(parse(bad).is_err(), "{bad}");
+            assert!(duration(bad).is_err(), "{bad}");
         }
     }
 }

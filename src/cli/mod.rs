@@ -24,7 +24,7 @@ pub use check::{CheckArgs, ExplainArgs};
 pub use diff::{DiffArgs, Side, Sides};
 pub use fleet::FleetArgs;
 pub use free::FreeArgs;
-pub use global::{Color, Exit, Global};
+pub use global::{Color, Exit, Global, duration};
 pub use inspect::{CgroupArgs, DoctorArgs, JobArgs, NodeArgs, PidArgs, ProgArgs, VgpuArgs};
 pub use leftovers::{KillSignal, LeftoversArgs};
 pub use repair::RepairArgs;

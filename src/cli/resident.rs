@@ -48,7 +48,7 @@ pub struct WatchArgs {
     #[arg(long, value_name = "PID", value_parser = target::pid)]
     pub pid: Vec<u32>,
     /// End after this time, such as 30s or 5m.
-    #[arg(long = "for", value_name = "DURATION", value_parser = super::global::parse)]
+    #[arg(long = "for", value_name = "DURATION", value_parser = super::global::duration)]
     pub lasting: Option<Duration>,
     /// End after the first change.
     #[arg(long)]
@@ -135,7 +135,7 @@ pub struct TopArgs {
 
 /// A quarter of a second is the least.
 fn top_interval(text: &str) -> Result<Duration, String> {
-    let every = super::global::parse(text)?;
+    let every = super::global::duration(text)?;
     if every < Duration::from_millis(250) { Err("write 250ms or more".to_owned()) } else { Ok(every) }
 }
 
@@ -256,7 +256,7 @@ fn listen_address(text: &str) -> Result<SocketAddr, String> {
 
 /// A second is the least: every time all processes are listed.
 fn export_interval(text: &str) -> Result<Duration, String> {
-    let every = super::global::parse(text)?;
+    let every = super::global::duration(text)?;
     if every < Duration::from_secs(1) { Err("write 1s or more".to_owned()) } else { Ok(every) }
 }
 
@@ -307,7 +307,7 @@ pub struct ActivityArgs {
     #[arg(long, value_name = "PID", value_parser = target::pid)]
     pub pid: Vec<u32>,
     /// Length of an interval.
-    #[arg(long, value_name = "DURATION", value_parser = super::global::parse, default_value = "2s")]
+    #[arg(long, value_name = "DURATION", value_parser = super::global::duration, default_value = "2s")]
     pub every: Duration,
     /// Time one launch in N and check its result; 1 does so for every launch.
     ///
@@ -322,7 +322,7 @@ pub struct ActivityArgs {
     #[arg(long, hide_short_help = true)]
     pub costly: bool,
     /// End after this time, such as 30s or 5m.
-    #[arg(long = "for", value_name = "DURATION", value_parser = super::global::parse, conflicts_with = "once")]
+    #[arg(long = "for", value_name = "DURATION", value_parser = super::global::duration, conflicts_with = "once")]
     pub lasting: Option<Duration>,
     /// Show one interval and end.
     #[arg(long)]
