@@ -95,11 +95,15 @@ impl Hierarchy {
     /// Opens a cgroup by its path from the root, one name after the other: the path may be
     /// longer than the kernel takes.
     pub(in crate::observe) fn open(&self, path: CgroupPath<'_>) -> Result<Dir, Errno> {
-        path.names().try_fold(self.handle.child(".")?, |dir, name| match name {
+        let below = |dir: &Dir, name: &[u8]| match name {
             // The kernel writes so the path of a cgroup that is outside.
             b".." => Err(Errno::ENOENT),
             name => dir.child(OsStr::from_bytes(name)),
-        })
+        };
+        let mut names = path.names();
+        // The root is there: that it cannot be opened anew says nothing of what is below.
+        let Some(first) = names.next() else { return self.handle.child(".") };
+        names.try_fold(below(&self.handle, first)?, |dir, name| below(&dir, name))
     }
 
     /// Whether there is a cgroup with this path from the root now.
