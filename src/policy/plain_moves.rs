@@ -96,7 +96,7 @@ impl<'n, N: Fn(i32) -> Option<&'n str>, F: Fn(i32) -> Option<KernelFunction>> Pr
     /// The registers behind `pc`.
     fn after(&self, pc: usize, which: Use, sets: &[u16]) -> u16 {
         let next = successors(self.operations, pc).into_iter().flatten();
-        let mut next = next.filter_map(|to| sets.get(to).copied());
+        let mut next = next.map(|to| sets.get(to).copied().unwrap_or(0));
         let Some(first) = next.next() else { return 0 };
         next.fold(first, |all, one| if which == Use::Everywhere { all & one } else { all | one })
     }
@@ -119,8 +119,14 @@ impl<'n, N: Fn(i32) -> Option<&'n str>, F: Fn(i32) -> Option<KernelFunction>> Pr
             | Operation::Unclear { kind: Arithmetic::Move, width: 64, dst, source } => {
                 after & !bit(dst) | passed_on(dst, source_bit(source))
             }
-            // The verifier adds no number without bounds to an address, and a part of an
-            // address has none.
+            // The verifier adds a number with bounds to an address: which of the two registers
+            // was the address is not certain.
+            Operation::Arithmetic {
+                kind: Arithmetic::Add | Arithmetic::Sub,
+                width: 64,
+                dst,
+                source: Operand::Register(source),
+            } if which == Use::Everywhere => after & !bit(dst) & !bit(source),
             Operation::Arithmetic { kind: Arithmetic::Add, width: 64, dst, source } => {
                 after | passed_on(dst, source_bit(source))
             }
@@ -135,6 +141,12 @@ impl<'n, N: Fn(i32) -> Option<&'n str>, F: Fn(i32) -> Option<KernelFunction>> Pr
             | Operation::LoadUnknown { dst }
             | Operation::Load { dst, .. } => after & !bit(dst),
             Operation::Atomic { fetches, .. } => after & !fetches.map_or(0, bit),
+            // The path ends there.
+            Operation::CallKernel { function }
+                if which == Use::Everywhere && (self.function)(function) == Some(KernelFunction::Throw) =>
+            {
+                0
+            }
             Operation::CallHelper { .. } | Operation::CallKernel { .. } => after & !CALL,
             Operation::CallLocal { target } => {
                 after & !CALL | sets.get(target).map_or(0, |used| used & ARGUMENTS)
@@ -277,6 +289,10 @@ mod tests {
         assert_eq!(plain(&always), [0]);
         let perhaps = [unclear(6, 0), if_null(6, 4), if_null(3, 4), load(6), Operation::Exit];
         assert!(plain(&perhaps).is_empty());
+        let add =
+            Operation::Arithmetic { kind: Arithmetic::Add, width: 64, dst: 2, source: Operand::Register(6) };
+        let step = [unclear(6, 0), if_null(6, 4), add, load(2), Operation::Exit];
+        assert!(plain(&step).is_empty());
         let copied = [unclear(6, 0), unclear(7, 6), if_null(7, 4), load(6), Operation::Exit];
         assert!(plain(&copied).is_empty());
         let kept = [
