@@ -104,6 +104,13 @@ gzip -9n <CHANGELOG.md >"$stage/changelog.gz"
 maintainer=$(sed -n 's/^maintainer = "\(.*\)"$/\1/p' Cargo.toml)
 printf 'gpumap (%s-1) unstable; urgency=medium\n\n  * What changed is in changelog.gz.\n\n -- %s  %s\n' \
     "$version" "$maintainer" "$(date -u -R -d "@$SOURCE_DATE_EPOCH")" | gzip -9n >"$stage/changelog.Debian.gz"
+# README, SECURITY and what they lead to. A link to what no package has becomes its text.
+mkdir -p "$stage/doc/docs"
+for page in README.md SECURITY.md docs/{admin-guide,how-it-works,threat-model,tour,where-it-runs}.md; do
+    sed -E 's|!\[([^]]*)\]\(images/[^)]*\)|(picture: \1)|g
+        s|\[([^]]*)\]\((\.\./)?(LICENSE-[A-Z]+\|CONTRIBUTING\.md\|man/[^)]*\|(benches\|packaging\|fuzz\|fixtures)/[^)]*)\)|\1|g' \
+        <"$page" >"$stage/doc/$page"
+done
 "${emulator[@]}" "$stage/gpumap" completions bash >"$stage/completions/gpumap"
 "${emulator[@]}" "$stage/gpumap" completions zsh >"$stage/completions/_gpumap"
 "${emulator[@]}" "$stage/gpumap" completions fish >"$stage/completions/gpumap.fish"
@@ -114,8 +121,8 @@ cargo generate-rpm --arch "$machine" --output "$output/gpumap-$version-1.$machin
 archive=gpumap-$version-$machine-linux
 rm -rf "target/$archive"
 mkdir -p "target/$archive"
-cp -r "$stage/gpumap" "$stage/man" "$stage/completions" examples packaging/gpumap.toml \
-    README.md SECURITY.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE "target/$archive"
+cp -r "$stage/gpumap" "$stage/man" "$stage/completions" "$stage"/doc/* examples packaging/gpumap.toml \
+    CHANGELOG.md LICENSE-MIT LICENSE-APACHE "target/$archive"
 tar -C target --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --mode=go-w \
     -c "$archive" | gzip -9n >"$output/$archive.tar.gz"
 rm -rf "target/$archive"

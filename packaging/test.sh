@@ -42,6 +42,24 @@ rpmlint --strict -c packaging/rpm/rpmlint.toml "$rpm" >"$scratch/rpmlint" || {
     fail "rpmlint"
 }
 
+step "no link of the documents is dead, hooks are executable, units are installed"
+doc=$scratch/unpacked/usr/share/doc/gpumap
+find "$doc" -name '*.md' | while read -r page; do
+    grep -oE '\]\([^)#]+' "$page" | sed 's/^..//' | grep -v '^http' | while read -r link; do
+        [ -e "$(dirname "$page")/$link" ] || echo "$page: $link"
+    done
+done >"$scratch/dead"
+[ ! -s "$scratch/dead" ] || fail "links that lead nowhere: $(cat "$scratch/dead")"
+[ -s "$doc/docs/threat-model.md" ] && [ -s "$doc/docs/admin-guide.md" ] || fail "a document is missing"
+for hook in prolog epilog task-prolog health-check; do
+    [ -x "$doc/examples/slurm/$hook.sh" ] || fail "$hook.sh is not executable"
+done
+for unit in examples/systemd/*; do
+    [ -s "$scratch/unpacked/usr/lib/systemd/system/$(basename "$unit")" ] || fail "$unit is not installed"
+    rpm -qpl "$rpm" | grep -qx "/usr/lib/systemd/system/$(basename "$unit")" || fail "the rpm has no $unit"
+done
+[ -z "$(find "$scratch/unpacked/etc/systemd" 2>/dev/null)" ] || fail "a unit is enabled"
+
 step "no variable of tests is read"
 ! grep -q GPUMAP_TEST_ "$binary" || fail "the binary reads variables of tests"
 

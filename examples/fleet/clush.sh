@@ -9,5 +9,5 @@ set -u
 [ $# = 1 ] || { echo "usage: clush.sh NODES" >&2; exit 2; }
 # -L labels each line with its node; lines stay whole.
 # shellcheck disable=SC2086 # words
-clush ${CLUSH:-} -L -w "$1" "${GPUMAP:-gpumap} ${GPUMAP_ASK:-node --json --compact}" |
+clush ${CLUSH:-} -L -w "$1" "${GPUMAP:-gpumap} ${GPUMAP_ASK:-node --json --compact --audit}" |
     "${GPUMAP_HERE:-gpumap}" fleet - --expect "$(nodeset -f "$1")" ${GPUMAP_FLEET:-}

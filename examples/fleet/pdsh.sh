@@ -9,5 +9,5 @@
 set -u
 [ $# = 1 ] || { echo "usage: pdsh.sh NODES" >&2; exit 2; }
 # shellcheck disable=SC2086 # words
-pdsh ${PDSH:-} -w "$1" ${GPUMAP:-gpumap} ${GPUMAP_ASK:-node --json --compact} |
+pdsh ${PDSH:-} -w "$1" ${GPUMAP:-gpumap} ${GPUMAP_ASK:-node --json --compact --audit} |
     "${GPUMAP_HERE:-gpumap}" fleet - --expect "$1" ${GPUMAP_FLEET:-}

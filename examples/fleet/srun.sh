@@ -7,12 +7,12 @@
 # Run it as root, or as a user who may be root on the nodes: a user sees less, and
 # gpumap says so. GPUMAP names the program on the nodes; with GPUMAP_COPY=1 this
 # machine's own is copied there first (srun --bcast), to /tmp. GPUMAP_ASK is what each
-# node is asked, `node --json --compact` by default; findings need `audit --json`.
+# node is asked: `node --json --compact --audit` by default, an answer with its findings.
 # Options for `gpumap fleet` are taken from GPUMAP_FLEET. The exit status is that of
 # `gpumap fleet`: 1 findings, 3 something missing.
 set -u
 gpumap=${GPUMAP:-gpumap}
-ask=${GPUMAP_ASK:-node --json --compact}
+ask=${GPUMAP_ASK:-node --json --compact --audit}
 
 # srun refuses all nodes if one is down, so only those are asked that can answer.
 # The others are reported as missing.

@@ -10,7 +10,8 @@
 # for another is one whose gres.conf sets none (Flags=no_gpu_env), or whose
 # earlier TaskProlog changed it.
 #
-# Install: slurm.conf: TaskProlog=/etc/slurm/task-prolog.sh
+# Install: copy it with mode 755, say so in slurm.conf, then scontrol reconfigure:
+#          TaskProlog=/etc/slurm/task-prolog.sh
 PATH=/usr/local/bin:/usr/bin:/bin
 export PATH
 

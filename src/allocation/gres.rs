@@ -58,6 +58,17 @@ pub(super) struct Names {
     pub(super) sure: bool,
 }
 
+impl Names {
+    /// The name that a node has by itself, and its first label.
+    pub(super) fn of_host(host: &str) -> Self {
+        let short = host.split('.').next().unwrap_or_default();
+        let mut any: Vec<String> =
+            [host, short].into_iter().filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        any.dedup();
+        Self { any, sure: false }
+    }
+}
+
 /// Device files that all lines of one node may list together.
 const FILE_LIMIT: usize = 16_384;
 /// Lines for GPUs of one node.
@@ -72,7 +83,7 @@ fn kind(line: &ConfLine) -> Option<&str> {
 /// of them, with an error in its log.
 fn refusal(line: &ConfLine) -> Option<String> {
     if line.include.is_some() {
-        return Some("gpumap does not follow Include".to_owned());
+        return Some("it includes a file that cannot be read".to_owned());
     }
     let mut known = HashSet::new();
     let of_pair = line.pairs.iter().find_map(|pair| {

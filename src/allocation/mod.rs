@@ -9,9 +9,11 @@
 mod caller_list;
 mod gres;
 mod hook;
+mod managed;
 mod order;
 mod resolve;
 
 pub use caller_list::caller_list;
 pub use hook::{Of, of_claim, of_hook};
+pub use managed::{Managed, managed};
 pub use resolve::Numbering;

@@ -261,21 +261,33 @@ fn names(slurm: &Slurm, host: &str) -> Names {
     if let Some(name) = told {
         return Names { any: vec![name.value.lossy().into_owned()], sure: true };
     }
-    let short = host.split('.').next().unwrap_or_default();
-    let mut any: Vec<String> =
-        [host, short].into_iter().filter(|name| !name.is_empty()).map(str::to_owned).collect();
-    any.dedup();
-    Names { any, sure: false }
+    Names::of_host(host)
 }
 
 fn meaning(slurm: &Slurm, names: &Names, gpus: &[Gpu]) -> Result<(Vec<Slot>, bool), String> {
     let Some(file) = &slurm.gres_conf else {
-        let places = "the directory of SLURM_CONF in a hook, /run/slurm/conf, /etc/slurm, /etc/slurm-llnl, /usr/local/etc";
-        return Err(format!(
-            "no gres.conf was found (looked in {places}); --gres-conf FILE names it, and {HELP}"
-        ));
+        let places = places(&slurm.looked_for);
+        return Err(format!("no gres.conf was found{places}; --gres-conf FILE names it, and {HELP}"));
     };
     let gres = gres::read(&file.text.lossy(), names);
     let slots = gres.and_then(|gres| order::slots(&gres, gpus));
-    slots.map_err(|why| format!("{}: {why}; {HELP}", file.path))
+    slots.map_err(|why| format!("{}{}: {why}; {HELP}", file.path, with(&file.included)))
+}
+
+/// Where it was looked for: one place, or the directories of the usual ones.
+fn places(looked_for: &[String]) -> String {
+    let directory = |file: &String| file.strip_suffix("/gres.conf").unwrap_or(file).to_owned();
+    match looked_for {
+        [] => String::new(),
+        [one] => format!(" ({one} is not there)"),
+        several => {
+            let all: Vec<String> = several.iter().map(directory).collect();
+            format!(" (looked in {})", all.join(", "))
+        }
+    }
+}
+
+/// The files that are included, since lines are counted with theirs.
+fn with(included: &[String]) -> String {
+    if included.is_empty() { String::new() } else { format!(" with {}", included.join(", ")) }
 }

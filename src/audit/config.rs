@@ -1,6 +1,7 @@
 //! The site's configuration, `/etc/gpumap.toml`.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -24,6 +25,23 @@ pub struct Config {
     pub severity: BTreeMap<String, Severity>,
     /// Findings that are known and accepted.
     pub ignore: Vec<Ignore>,
+    /// Where Slurm's files are.
+    pub slurm: SlurmFiles,
+}
+
+/// Where Slurm's files are, if gpumap does not find them by itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SlurmFiles {
+    /// The directory of `slurm.conf` and `gres.conf`, from `/` on.
+    #[serde(deserialize_with = "absolute")]
+    pub directory: Option<PathBuf>,
+}
+
+/// A path from `/` on.
+fn absolute<'de, D: Deserializer<'de>>(source: D) -> Result<Option<PathBuf>, D::Error> {
+    let path = PathBuf::deserialize(source)?;
+    if path.is_absolute() { Ok(Some(path)) } else { Err(de::Error::custom("write a path from / on")) }
 }
 
 /// Sharing by design.

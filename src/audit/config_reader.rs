@@ -3,7 +3,10 @@
 
 use std::str::FromStr;
 
-use super::config::{Config, Ignore};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::config::{Config, Ignore, SlurmFiles};
 use super::findings::{kind, kinds};
 use super::kind::Kind;
 
@@ -17,14 +20,37 @@ pub struct ConfigError {
     pub why: String,
 }
 
+impl ConfigError {
+    /// What a text says, or the line of the mistake in it.
+    fn parsed<T: DeserializeOwned>(text: &str) -> Result<T, Self> {
+        toml::from_str(text).map_err(|error| Self {
+            line: error.span().map(|span| line_at(text, span.start)),
+            why: one_line(error.message()),
+        })
+    }
+}
+
+impl SlurmFiles {
+    /// What a configuration says of them, whatever else is in it.
+    ///
+    /// # Errors
+    ///
+    /// The text is no TOML, or this table of it is not understood.
+    pub fn of(text: &str) -> Result<Self, ConfigError> {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Part {
+            slurm: SlurmFiles,
+        }
+        ConfigError::parsed(text).map(|part: Part| part.slurm)
+    }
+}
+
 impl FromStr for Config {
     type Err = ConfigError;
 
     fn from_str(text: &str) -> Result<Self, ConfigError> {
-        let config: Self = toml::from_str(text).map_err(|error| ConfigError {
-            line: error.span().map(|span| line_at(text, span.start)),
-            why: one_line(error.message()),
-        })?;
+        let config: Self = ConfigError::parsed(text)?;
         config.check(text)?;
         Ok(config)
     }

@@ -2,6 +2,7 @@
 
 use super::files::saved;
 use super::invocation::{Failure, Invocation};
+use super::subject::allocation;
 use crate::activity::{Mode, Session};
 use crate::cli::{DoctorArgs, Exit};
 use crate::model::{CheckState, EngineTask, ProblemCode};
@@ -30,7 +31,10 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &DoctorArgs) -> Result<
             })?;
             (observation, *setup)
         }
-        None => (observe::gpus(&invocation.options()), setup(invocation)),
+        None => {
+            allocation::slurm_files(invocation, args.slurm.gres_conf.as_deref(), None)?;
+            (observe::gpus(&invocation.options()), setup(invocation))
+        }
     };
     if args.redact {
         doctor::redact(&mut observation, &mut setup);

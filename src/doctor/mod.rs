@@ -7,6 +7,7 @@
 mod cgroups;
 mod drivers;
 mod engines;
+mod gres;
 mod kernel;
 mod kind;
 mod own;

@@ -1,6 +1,7 @@
 //! Takes out of a node's facts what a bug report should not have.
 
 use crate::observation::{Answer, Observation, Problem, Setup};
+use crate::slurm_conf;
 
 /// What stands in the place of what a site chose.
 pub const REDACTED: &str = "(redacted)";
@@ -36,12 +37,13 @@ const SLURM_WORDS: [&str; 7] =
 /// jobs, GPUs and processes are not among these facts.
 pub fn redact(observation: &mut Observation, setup: &mut Setup) {
     let host = &mut observation.host;
+    let name = host.name.clone();
     (host.name, host.boot_id) = (REDACTED.to_owned(), REDACTED.to_owned());
     (host.boot_time, host.slurm_cluster) = (None, None);
     host.cgroup_root = path(&host.cgroup_root);
     observation.errors.iter_mut().for_each(problem);
     cgroups(setup);
-    slurm(setup);
+    slurm(setup, &name);
     setup.libraries = setup.libraries.iter().map(|library| path(library)).collect();
     setup.libraries_unknown = setup.libraries_unknown.as_deref().map(text);
     if let Answer::Known(file) = &mut setup.own_file {
@@ -81,20 +83,83 @@ fn cgroups(setup: &mut Setup) {
     setup.devices_v1 = setup.devices_v1.as_deref().map(path);
 }
 
-fn slurm(setup: &mut Setup) {
+fn slurm(setup: &mut Setup, host: &str) {
     let slurm = &mut setup.slurm;
+    if let Some(file) = &mut slurm.gres_text {
+        file.path = path(&file.path);
+        file.included.iter_mut().for_each(|file| *file = path(file));
+        file.text = gres(&file.text.lossy(), host).into();
+    }
+    slurm.looked_for.iter_mut().for_each(|file| *file = path(file));
+    slurm.unknown = slurm.unknown.as_deref().map(text);
     for file in [&mut slurm.slurm_conf, &mut slurm.cgroup_conf, &mut slurm.gres_conf].into_iter().flatten() {
         file.path = path(&file.path);
         reason(&mut file.values);
         if let Answer::Known(values) = &mut file.values {
             let others = values.iter_mut().filter(|(key, _)| !SLURM_WORDS.contains(&key.as_str()));
-            others.for_each(|(_, it)| *it = REDACTED.to_owned());
+            others.for_each(|(key, it)| {
+                *it = if key == "nodename" { node(it, host) } else { REDACTED.to_owned() }
+            });
         }
     }
     for plugins in &mut slurm.plugins {
         plugins.directory = path(&plugins.directory);
         reason(&mut plugins.version);
     }
+}
+
+/// What stands for a list of nodes: this one, which is called so everywhere, or others.
+fn node(list: &str, host: &str) -> String {
+    let short = host.split('.').next().unwrap_or_default();
+    let is_this = [host, short].iter().any(|name| slurm_conf::contains(list, name) == Ok(true));
+    if is_this { REDACTED.to_owned() } else { "other".to_owned() }
+}
+
+/// Keys of `gres.conf` whose values are Slurm's words, numbers and device files.
+const GRES_KEYS: [&str; 7] = ["name", "autodetect", "file", "files", "multiplefiles", "count", "flags"];
+/// Keys of `gres.conf` whose values are names.
+const SLURM_KEYS: [&str; 2] = ["nodename", "type"];
+/// Keys with places in the machine.
+const COMPARED: [&str; 4] = ["cores", "cpus", "link", "links"];
+
+/// Whether a site chose this value of one of these keys.
+fn is_private(key: &str, value: &str) -> bool {
+    let is_one_of = |words: &[&str]| words.iter().any(|word| value.eq_ignore_ascii_case(word));
+    match key {
+        "name" => !is_one_of(&["gpu", "mps", "shard"]),
+        "autodetect" | "count" | "flags" => !value.chars().all(|c| c.is_ascii_alphanumeric() || c == ','),
+        _ => !value.starts_with("/dev/"),
+    }
+}
+
+/// A `gres.conf` with the same lines, without what the site chose in them.
+fn gres(text: &str, host: &str) -> String {
+    let (mut out, mut at) = (String::new(), 1);
+    for line in slurm_conf::parse(text) {
+        out.extend(std::iter::repeat_n('\n', line.first.saturating_sub(at)));
+        at = at.max(line.first);
+        if line.include.is_some() {
+            out.push_str("Include redacted");
+        }
+        for pair in &line.pairs {
+            let key = pair.key.as_str();
+            let value = match key {
+                "nodename" => node(&pair.value, host),
+                "type" => REDACTED.to_owned(),
+                // Whether there are any matters, and not which.
+                _ if COMPARED.contains(&key) => "0".to_owned(),
+                _ if !GRES_KEYS.contains(&key) || is_private(key, &pair.value) => REDACTED.to_owned(),
+                _ => pair.value.clone(),
+            };
+            // A key that Slurm does not know is one of the site's.
+            let is_known = GRES_KEYS.contains(&key) || COMPARED.contains(&key) || SLURM_KEYS.contains(&key);
+            out.push_str(&format!("{}={value} ", if is_known { key } else { "redacted" }));
+        }
+        if line.rest.is_some() {
+            out.push_str(REDACTED);
+        }
+    }
+    out
 }
 
 fn reason<T>(answer: &mut Answer<T>) {

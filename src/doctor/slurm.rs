@@ -7,9 +7,13 @@ use crate::observation::{Answer, SlurmFile};
 pub(super) const KINDS: &[CheckKind] = &[
     CheckKind {
         id: "slurm.configuration",
-        page: "gpumap reads slurm.conf, cgroup.conf and gres.conf where Slurm and its packages put them. It asks \
-               no daemon of Slurm. All three are taken from the directory of slurm.conf, with the files that they \
-               include, as Slurm does.",
+        page: "gpumap reads slurm.conf, cgroup.conf and gres.conf, and asks no daemon of Slurm. It takes all three, \
+               with the files that they include, from one directory, as Slurm does: the one that /etc/gpumap.toml \
+               names (directory under [slurm]), else that of the file that the running slurmd was started with (-f \
+               or SLURM_CONF), else the first with a slurm.conf among /run/slurm/conf, etc beside that slurmd's \
+               directory, /etc/slurm, /etc/slurm-llnl, /usr/local/etc, /usr/local/etc/slurm, /opt/slurm/etc, \
+               /cm/shared/apps/slurm/var/etc/slurm and conf-cache below the usual spool directories. A slurmd in a \
+               container has files of its own, which are not looked for.",
         look: configuration,
     },
     CheckKind {
@@ -38,12 +42,7 @@ pub(super) const KINDS: &[CheckKind] = &[
         page: "ConstrainDevices has an effect with task/cgroup in TaskPlugin of slurm.conf alone.",
         look: task_plugin,
     },
-    CheckKind {
-        id: "slurm.gres",
-        page: "Slurm denies the devices that gres.conf names and allows all others: a GPU that is missing there \
-               is open to every job. gres.conf also fixes what Slurm's GPU numbers mean.",
-        look: gres,
-    },
+    super::gres::KIND,
 ];
 
 fn configuration(node: &NodeFacts<'_>) -> Option<CheckResult> {
@@ -58,12 +57,27 @@ fn configuration(node: &NodeFacts<'_>) -> Option<CheckResult> {
             fix,
         ));
     }
+    let fix = "name the directory of slurm.conf in /etc/gpumap.toml (directory under [slurm]), or gres.conf with \
+               --gres-conf FILE";
+    if let Some(why) = &slurm.unknown {
+        return Some(unknown(format!("Which slurm.conf Slurm uses is not known: {why}."), fix));
+    }
+    let looked = match slurm.looked_for.as_slice() {
+        [] => String::new(),
+        files => format!(" (looked for {})", files.join(", ")),
+    };
     Some(match paths.as_slice() {
-        [] if node.runs("slurmd") => unknown(
-            "slurmd runs, and its configuration is in none of the usual places.",
-            "give gres.conf with --gres-conf FILE where a command takes it",
-        ),
-        [] => note("No configuration of Slurm was found. That is right on a node without Slurm."),
+        [] if node.runs("slurmd") => {
+            unknown(format!("slurmd runs, and its configuration was not found{looked}."), fix)
+        }
+        [] => match node.hides_processes() {
+            Some(why) => note(format!(
+                "No configuration of Slurm was found{looked}. Whether a slurmd runs is not known: {why}."
+            )),
+            None => note(format!(
+                "No configuration of Slurm was found{looked}, and no slurmd runs. That is right on a node without Slurm."
+            )),
+        },
         paths => ok(format!("Slurm's files: {}.", paths.join(", "))),
     })
 }
@@ -108,16 +122,16 @@ fn version(node: &NodeFacts<'_>) -> Option<CheckResult> {
 }
 
 /// What a key is set to in a file that is there.
-enum Value<'a> {
+pub(super) enum Value<'a> {
     Known(Option<&'a str>),
     /// Why it is not known, and what helps.
     Unread(String, &'static str),
 }
 
 /// What helps where a file cannot be read.
-const AS_ROOT: &str = "run gpumap as root";
+pub(super) const AS_ROOT: &str = "run gpumap as root";
 
-fn value<'a>(file: &'a SlurmFile, key: &str) -> Value<'a> {
+pub(super) fn value<'a>(file: &'a SlurmFile, key: &str) -> Value<'a> {
     let values = match &file.values {
         Answer::Known(values) => values,
         Answer::Missing(why) => return Value::Unread(format!("{}: {why}", file.path), AS_ROOT),
@@ -186,48 +200,4 @@ fn task_plugin(node: &NodeFacts<'_>) -> Option<CheckResult> {
 /// Plugins go by their whole name or without `task/`.
 fn has_cgroup(plugins: &str) -> bool {
     plugins.split(',').any(|plugin| plugin.trim().trim_start_matches("task/").eq_ignore_ascii_case("cgroup"))
-}
-
-/// The values of AutoDetect (gres.conf(5) of Slurm 26.05).
-const AUTO_DETECT: [&str; 6] = ["nvml", "nvidia", "rsmi", "oneapi", "nrt", "off"];
-
-fn gres(node: &NodeFacts<'_>) -> Option<CheckResult> {
-    let slurm = &node.setup.slurm;
-    let Some(file) = &slurm.gres_conf else {
-        let is_lacking = slurm.slurm_conf.is_some() && !node.gpus.is_empty();
-        return is_lacking.then(|| {
-            missing(
-                "There are GPUs, and there is no gres.conf: Slurm neither grants nor denies them.",
-                "name every GPU in gres.conf, or set AutoDetect there",
-            )
-        });
-    };
-    let Some(values) = file.values.known() else {
-        let why = file.values.missing().unwrap_or_default();
-        return Some(unknown(format!("{} cannot be read: {why}.", file.path), AS_ROOT));
-    };
-    let lines =
-        values.iter().filter(|(key, value)| key == "name" && value.eq_ignore_ascii_case("gpu")).count();
-    let mut detects = values.iter().filter(|(key, _)| key == "autodetect").map(|(_, value)| value.as_str());
-    if let Some(unknown) = detects.clone().find(|value| !AUTO_DETECT.contains(&&*value.to_ascii_lowercase()))
-    {
-        return Some(missing(
-            format!("AutoDetect={unknown} in gres.conf is no value that Slurm knows: it detects no GPU."),
-            "set AutoDetect to nvml, nvidia, rsmi, oneapi, nrt or off",
-        ));
-    }
-    let detects = detects.rfind(|value| !value.eq_ignore_ascii_case("off"));
-    Some(match (lines, detects) {
-        (_, Some(how)) => note(format!("gres.conf lets Slurm detect GPUs (AutoDetect={how}).")),
-        (0, None) if file.value("include").is_some() => {
-            unknown("gres.conf names no GPU itself and includes a file that cannot be read.", AS_ROOT)
-        }
-        (0, None) if node.gpus.is_empty() => note("gres.conf names no GPU."),
-        (0, None) => missing(
-            "gres.conf names no GPU: Slurm allows all of them to every job.",
-            "name every GPU in gres.conf, or set AutoDetect there",
-        ),
-        (1, None) => ok("gres.conf names GPUs in one line."),
-        (lines, None) => ok(format!("gres.conf names GPUs in {lines} lines.")),
-    })
 }

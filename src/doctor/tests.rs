@@ -3,7 +3,8 @@
 use super::*;
 use crate::model::{CheckState, EngineTask, ProblemCode};
 use crate::observation::{
-    Answer, CgroupMode, CgroupMount, Host, OwnFile, Problem, Rights, SlurmFile, SlurmPlugins, Trial,
+    Answer, CgroupMode, CgroupMount, ConfigFile, Host, OwnFile, Problem, Rights, SlurmFile, SlurmPlugins,
+    Trial,
 };
 
 /// A node on which nothing is missing.
@@ -137,8 +138,11 @@ fn one_lack_each() {
 /// worth a note, and that none is unknown where Slurm is here.
 #[test]
 fn versions_of_slurm() {
-    let plugins =
-        |directory: &str, version: Answer<String>| SlurmPlugins { directory: directory.to_owned(), version };
+    let plugins = |directory: &str, version: Answer<String>| SlurmPlugins {
+        directory: directory.to_owned(),
+        version,
+        ..SlurmPlugins::default()
+    };
     let known = |text: &str| Answer::Known(text.to_owned());
     let of = |found: Vec<SlurmPlugins>| {
         after("slurm.version", |_, setup| {
@@ -346,7 +350,15 @@ fn redacted() {
         .map(|file| SlurmFile { path: format!("/etc/slurm-{secret}/cgroup.conf"), ..file });
     setup.slurm.gres_conf = Some(SlurmFile { path: place.clone(), values: Answer::Missing(why()) });
     let version = Answer::Missing(why());
-    setup.slurm.plugins = vec![SlurmPlugins { directory: format!("/opt/slurm/{secret}"), version }];
+    let directory = format!("/opt/slurm/{secret}");
+    setup.slurm.plugins = vec![SlurmPlugins { directory, version, ..SlurmPlugins::default() }];
+    let text = format!(
+        "# {secret}\nNodeName={secret} Name=gpu Type={secret} File=/dev/nvidia0\nNodeName=x{secret} Name={secret}\n\
+         Include {secret}\n{secret}=1\n{secret}\nName=gpu File={place} Cores={secret}\n"
+    );
+    setup.slurm.gres_text =
+        Some(ConfigFile { path: place.clone(), text: text.as_str().into(), included: vec![place.clone()] });
+    (setup.slurm.looked_for, setup.slurm.unknown) = (vec![place.clone()], Some(why()));
     let without = |observation: &Observation, setup: &Setup| {
         let (mut observation, mut setup) = (observation.clone(), setup.clone());
         redact(&mut observation, &mut setup);

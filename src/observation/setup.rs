@@ -112,8 +112,8 @@ pub struct CgroupMount {
 /// Slurm's files on this node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SlurmSetup {
-    /// `slurm.conf`: the values of `clustername`, `taskplugin`, `grestypes` and
-    /// `plugindir`. In all three files `include` names an included file that was not
+    /// `slurm.conf`: the values of `clustername`, `nodename`, `taskplugin`, `grestypes`
+    /// and `plugindir`. In all three files `include` names an included file that was not
     /// read, and `broken` is the number of a line that Slurm refuses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slurm_conf: Option<SlurmFile>,
@@ -123,6 +123,15 @@ pub struct SlurmSetup {
     /// `gres.conf`: the values of `name`, `nodename` and `autodetect`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gres_conf: Option<SlurmFile>,
+    /// The text of `gres.conf`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gres_text: Option<ConfigFile>,
+    /// Where `slurm.conf` was looked for, if none was found.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub looked_for: Vec<String>,
+    /// Why it is not known which `slurm.conf` is used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<String>,
     /// The directories with plugins of Slurm: those that `slurm.conf` names, or else
     /// the usual ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -134,6 +143,10 @@ pub struct SlurmSetup {
 pub struct SlurmPlugins {
     /// Where it is.
     pub directory: String,
+    /// The names of its plugins that find GPUs, such as `gpu_nvml`; `None` where that was
+    /// not looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<Vec<String>>,
     /// The version that its plugins say they are of, such as `22.05.8`. Slurm's daemons
     /// load plugins of their own version alone.
     pub version: Answer<String>,
@@ -183,6 +196,9 @@ pub struct Slurm {
     /// The node's `gres.conf`, which decides what Slurm's GPU numbers mean.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gres_conf: Option<ConfigFile>,
+    /// Where it was looked for, if none was found.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub looked_for: Vec<String>,
     /// When that file was last changed, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gres_conf_modified_at: Option<String>,
@@ -197,8 +213,11 @@ pub struct Slurm {
 pub struct ConfigFile {
     /// Where it was found.
     pub path: String,
-    /// What it says.
+    /// What it says, with the files that it includes in the place of their lines.
     pub text: Text,
+    /// These files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub included: Vec<String>,
 }
 
 impl Slurm {

@@ -12,7 +12,7 @@ use super::problems::{self, Log};
 use super::processes::{by_pid, collect, users};
 use super::programs::cache::{self, ProgramCache};
 use super::programs::symbols;
-use super::{containers, gpu, host, rights, slurm_config as config, units, view};
+use super::{containers, gpu, host, rights, slurm_config as config, slurm_daemon, units, view};
 use crate::model::ProblemCode;
 use crate::observation::{Observation, Problem, Process, Text, take_regions};
 use crate::sys::bpf::CGROUP_DEVICE_PROGRAM;
@@ -79,7 +79,15 @@ pub(super) fn observe(
         observation.users = users::of(options, &observation.processes, &mut log);
     }
     if options.detail || options.slurm {
-        observation.slurm = config::collect(options, &mut log);
+        let is_slurmd = |process: &&Process| process.comm.as_bytes() == slurm_daemon::NAME.as_bytes();
+        let seen: Vec<u32> =
+            observation.processes.iter().filter(is_slurmd).map(|process| process.pid).collect();
+        let places = config::places(options, Some(&hierarchy.mount.point), &seen, &mut log);
+        observation.slurm = config::collect(options, &places, &mut log);
+        if !seen.is_empty() {
+            // It may use other files than those that were known before it was seen.
+            observation.host.slurm_cluster = config::cluster(options, &places, &mut log);
+        }
     }
     if options.units {
         observation.units = units::collect(options, &seen, &mut log);

@@ -63,6 +63,8 @@ fn host(options: &Options, hierarchy: Option<&Hierarchy>, log: &mut Log) -> Host
     let read = open_readable(&stat).and_then(|file| read_all(file, &mut bytes, STAT_LIMIT));
     log.there(stat.to_string_lossy(), read);
     let ticks = sysconf(SysconfVar::CLK_TCK).map_err(|errno| log.failed("sysconf CLK_TCK", errno));
+    let slurm = hierarchy.map(|hierarchy| hierarchy.mount.point.as_path());
+    let slurm = slurm_config::places(options, slurm, &[], log);
     Host {
         name: text(names.as_ref().map(|names| names.nodename())),
         kernel: text(names.as_ref().map(|names| names.release())),
@@ -70,7 +72,7 @@ fn host(options: &Options, hierarchy: Option<&Hierarchy>, log: &mut Log) -> Host
         cgroup_root: hierarchy
             .map_or_else(String::new, |found| found.mount.point.to_string_lossy().into_owned()),
         cgroup_mode: hierarchy.map_or_else(Default::default, |found| found.mode),
-        slurm_cluster: slurm_config::cluster(options, log),
+        slurm_cluster: slurm_config::cluster(options, &slurm, log),
         boot_time: boot_time(&String::from_utf8_lossy(&bytes)),
         // Told; it is unknown then.
         ticks_per_second: ticks.ok().flatten().and_then(|ticks| u64::try_from(ticks).ok()),

@@ -36,6 +36,8 @@ mod rights;
 pub mod scanner;
 mod setup;
 mod slurm_config;
+mod slurm_daemon;
+mod slurm_places;
 mod units;
 pub mod verify;
 mod view;

@@ -125,6 +125,13 @@ pub(in crate::observe) fn uids(status: &[u8]) -> Option<[u32; 4]> {
     Some([numbers.next()?, numbers.next()?, numbers.next()?, numbers.next()?])
 }
 
+/// How many pid namespaces a process is in, from that of the proc file system down to its
+/// own: numbers of the line `NSpid:` of `status`; 0 before Linux 4.1, which has none.
+pub(in crate::observe) fn pid_namespaces(status: &[u8]) -> usize {
+    let line = status.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"NSpid:"));
+    line.map_or(0, |line| line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).count())
+}
+
 /// Whether a path from the text of `cgroup` may be the beginning of a longer one.
 pub(in crate::observe) fn may_be_cut(path: &[u8]) -> bool {
     path.len() >= SHOWN
@@ -198,5 +205,7 @@ mod tests {
     fn owners() {
         assert_eq!(uids(b"Name:\ta\nUid:\t7\t8\t9\t10\nGid:\t1\n"), Some([7, 8, 9, 10]));
         assert_eq!((uids(b"Name:\tUid:\n"), uids(b"Uid:\t7\n")), (None, None));
+        let namespaces = [b"NSpid:\t7\t1\n" as &[u8], b"a\nNSpid:\t7\nb\n", b"Pid:\t7\n"].map(pid_namespaces);
+        assert_eq!(namespaces, [2, 1, 0]);
     }
 }

@@ -1,9 +1,11 @@
 //! Reads Slurm's `gres.conf`, the name of its cluster, and the environment of a hook.
+//! [`super::slurm_places`] says where they are.
 //!
 //! Slurm itself is neither started nor asked: in a Prolog that would deadlock. The
 //! environment, `SLURM_CONF` included, is trusted only where the caller says
 //! that gpumap runs in a hook.
 
+use std::collections::BTreeSet;
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
@@ -14,70 +16,72 @@ use crate::model::{HOOK_VARIABLES, ProblemCode};
 use crate::observation::{ConfigFile, Environment, Slurm, Text, Variable};
 use crate::observe::clock::modified_at;
 use crate::observe::options::Options;
-use crate::observe::problems::{Log, errno_of};
+use crate::observe::problems::Log;
+use crate::observe::slurm_daemon;
+use crate::observe::slurm_places::{SlurmPlaces, below, is_none};
 use crate::slurm_conf;
-use crate::sys::absence::is_absence;
 use crate::sys::dir::{Dir, read_all};
-use crate::sys::retry::again;
 
 /// Bytes of `gres.conf` that are read.
 const FILE_LIMIT: usize = 1 << 20;
 /// Bytes of a variable that are kept: what one argument may have.
 const VALUE_LIMIT: usize = 128 << 10;
+/// Files that one file may include, directly or by others.
+pub(in crate::observe) const INCLUDED: usize = 64;
 /// Characters of a cluster's name.
 const CLUSTER: usize = 64;
-/// The usual places of `gres.conf`; the first is that of a configless slurmd.
-const PLACES: [&str; 4] = [
-    "/run/slurm/conf/gres.conf",
-    "/etc/slurm/gres.conf",
-    "/etc/slurm-llnl/gres.conf",
-    "/usr/local/etc/gres.conf",
-];
-
-/// The directories where `gres.conf` may be: that of the first `slurm.conf` alone, since
-/// Slurm takes its other files from there; all usual ones where there is none. `root` is
-/// put before each to look into it.
-pub(in crate::observe) fn directories(root: &Path) -> Vec<PathBuf> {
-    let usual: Vec<PathBuf> =
-        PLACES.iter().filter_map(|place| Path::new(place).parent()).map(Path::to_owned).collect();
-    // One that cannot be looked at may have it: what is in it is told by whoever reads it.
-    let may_have_it = |directory: &&PathBuf| {
-        let file = below(root, directory).join("slurm.conf");
-        again(|| file.symlink_metadata())
-            .map_err(|error| errno_of(&error))
-            .err()
-            .is_none_or(|errno| !is_none(errno))
-    };
-    usual.iter().find(may_have_it).cloned().map_or(usual.clone(), |found| vec![found])
+/// Where Slurm's files are on this node. `seen` are pids of processes that may be a slurmd,
+/// besides those that pid files and its unit name.
+pub(in crate::observe) fn places(
+    options: &Options,
+    cgroups: Option<&Path>,
+    seen: &[u32],
+    log: &mut Log,
+) -> SlurmPlaces {
+    let directory = options.slurm_directory.as_deref();
+    let mut pids = BTreeSet::from_iter(seen.iter().copied());
+    if directory.is_none() {
+        match slurm_daemon::hinted(cgroups) {
+            Ok(hinted) => pids.extend(hinted),
+            Err((path, errno)) => log.failed(path.to_string_lossy(), errno),
+        }
+    }
+    let mut daemons = Vec::new();
+    for pid in pids {
+        match slurm_daemon::by_pid(&options.proc, pid) {
+            Ok(found) => daemons.extend(found),
+            Err(why) => {
+                log.add(ProblemCode::Unreadable, format!("slurmd {pid}"), why.to_string(), NAMED);
+            }
+        }
+    }
+    SlurmPlaces::find(Path::new("/"), directory, &daemons)
 }
 
-/// Whether a call said that there is no such file. A path through something else than a
-/// directory leads to none.
-pub(in crate::observe) fn is_none(errno: Errno) -> bool {
-    errno == Errno::ENOTDIR || is_absence(errno)
-}
-
-/// Where an absolute path is below `root`.
-pub(in crate::observe) fn below(root: &Path, path: &Path) -> PathBuf {
-    root.join(path.strip_prefix("/").unwrap_or(path))
-}
+/// What helps where it is not known which files Slurm uses.
+const NAMED: &str = "--gres-conf FILE, or directory under [slurm] in /etc/gpumap.toml";
 
 /// Collects both.
-pub(in crate::observe) fn collect(options: &Options, log: &mut Log) -> Slurm {
-    let gres_conf = gres_conf(options, log);
+pub(in crate::observe) fn collect(options: &Options, places: &SlurmPlaces, log: &mut Log) -> Slurm {
+    let (gres_conf, looked_for) = gres_conf(options, places, log);
     let modified = gres_conf.as_ref().map(|file| (modified_at(Path::new(&file.path)), &file.path));
     let gres_conf_modified_at = modified.and_then(|(time, path)| log.there(path, time));
-    Slurm { gres_conf, gres_conf_modified_at, hook: options.hook.then(|| hook(std::env::vars_os())) }
+    let hook = options.hook.then(|| hook(std::env::vars_os()));
+    Slurm { gres_conf, gres_conf_modified_at, looked_for, hook }
 }
 
-/// The name of the cluster, from `slurm.conf` beside the places of `gres.conf`; `None`
-/// where no file can be read or the file does not say it.
-pub(in crate::observe) fn cluster(options: &Options, log: &mut Log) -> Option<String> {
-    let named = options.hook.then(|| std::env::var_os("SLURM_CONF")).flatten().map(PathBuf::from);
-    let places = PLACES.iter().map(|place| Path::new(place).with_file_name("slurm.conf"));
-    let mut files = named.into_iter().chain(places).map(|path| (read(&path), path));
+/// The name of the cluster, from `slurm.conf`; `None` where no file can be read or the
+/// file does not say it.
+pub(in crate::observe) fn cluster(options: &Options, places: &SlurmPlaces, log: &mut Log) -> Option<String> {
+    let named = hook_conf(options);
+    let mut files = named.iter().chain(places.confs()).map(|path| (read(path), path));
     let (text, path) = files.find(|(text, _)| !text.as_ref().is_err_and(|errno| is_none(*errno)))?;
     log.there(path.to_string_lossy(), text).and_then(|text| cluster_name(&String::from_utf8_lossy(&text)))
+}
+
+/// The `slurm.conf` that Slurm names to a hook.
+fn hook_conf(options: &Options) -> Option<PathBuf> {
+    options.hook.then(|| std::env::var_os("SLURM_CONF")).flatten().map(PathBuf::from)
 }
 
 /// The last `ClusterName` of a `slurm.conf`, in lower case as Slurm takes it.
@@ -88,16 +92,21 @@ fn cluster_name(text: &str) -> Option<String> {
     ((1..=CLUSTER).contains(&name.len()) && name.bytes().all(is_plain)).then_some(name)
 }
 
-/// The file that was named, else the first that exists. One that exists and
-/// cannot be read is a problem, and no other is taken in its place.
-fn gres_conf(options: &Options, log: &mut Log) -> Option<ConfigFile> {
+/// The file that was named, else the first that exists; or where it was looked for. One
+/// that exists and cannot be read is a problem, and no other is taken in its place.
+fn gres_conf(options: &Options, places: &SlurmPlaces, log: &mut Log) -> (Option<ConfigFile>, Vec<String>) {
     if let Some(path) = &options.gres_conf {
-        return found(path, read(path), true, log).flatten();
+        return (found(path, read(path), true, log).flatten(), Vec::new());
     }
-    let beside = options.hook.then(|| std::env::var_os("SLURM_CONF")).flatten();
-    let beside = beside.map(|path| PathBuf::from(path).with_file_name("gres.conf"));
-    let usual = directories(Path::new("/")).into_iter().map(|directory| directory.join("gres.conf"));
-    beside.into_iter().chain(usual).find_map(|path| found(&path, read(&path), false, log)).flatten()
+    let beside = hook_conf(options).map(|path| path.with_file_name("gres.conf"));
+    let candidates: Vec<PathBuf> = beside.into_iter().chain(places.beside("gres.conf")).collect();
+    if let Some(file) = candidates.iter().find_map(|path| found(path, read(path), false, log)) {
+        return (file, Vec::new());
+    }
+    if let Some(why) = places.unknown() {
+        log.add(ProblemCode::Unreadable, "gres.conf", why, NAMED);
+    }
+    (None, candidates.iter().map(|path| path.to_string_lossy().into_owned()).collect())
 }
 
 /// `None` where there is no such file, and that is no problem.
@@ -109,7 +118,10 @@ fn found(
 ) -> Option<Option<ConfigFile>> {
     let name = path.to_string_lossy();
     match file {
-        Ok(text) => return Some(Some(ConfigFile { path: name.into_owned(), text: text.into() })),
+        Ok(text) => {
+            let (text, included) = with_included(Path::new("/"), path, text);
+            return Some(Some(ConfigFile { path: name.into_owned(), text, included }));
+        }
         Err(errno) if is_none(errno) && !named => return None,
         Err(Errno::EACCES) => {
             log.add(ProblemCode::NoRight, name, "it may not be read", "root, or --gres-conf FILE")
@@ -125,6 +137,40 @@ fn found(
         Err(error) => log.add(ProblemCode::Unreadable, name, error.to_string(), "--gres-conf FILE"),
     }
     Some(None)
+}
+
+/// The text of a file of Slurm below `root`, with the files that it includes in the place
+/// of their lines, and the names of these. A line whose file cannot be read stays, as do
+/// those behind the last that may be included.
+pub(in crate::observe) fn with_included(root: &Path, path: &Path, bytes: Vec<u8>) -> (Text, Vec<String>) {
+    let mut included = Vec::new();
+    let text = expanded(root, path, bytes, &mut included);
+    (Text::from(text), included.iter().map(|path| path.to_string_lossy().into_owned()).collect())
+}
+
+fn expanded(root: &Path, path: &Path, bytes: Vec<u8>, included: &mut Vec<PathBuf>) -> Vec<u8> {
+    let lines: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
+    // Numbers of lines begin at 1; the last is not in it.
+    let part = |first: usize, end: usize| lines.get(first - 1..end - 1).unwrap_or_default().concat();
+    let (mut text, mut next) = (Vec::new(), 1);
+    for line in slurm_conf::parse(&String::from_utf8_lossy(&bytes)) {
+        let Some(name) = &line.include else { continue };
+        text.extend(part(next, line.first));
+        next = line.last + 1;
+        let place = path.with_file_name(name);
+        let is_left = included.len() < INCLUDED;
+        match is_left.then(|| read(&below(root, &place))) {
+            Some(Ok(bytes)) => {
+                included.push(place.clone());
+                text.extend(expanded(root, &place, bytes, included));
+                text.push(b'\n');
+            }
+            // Whoever reads the text finds the line, and says so.
+            _ => text.extend(part(line.first, next)),
+        }
+    }
+    text.extend(part(next, lines.len() + 1));
+    text
 }
 
 /// The bytes of a regular file. The path may contain links (`/etc/slurm` often is
@@ -174,7 +220,7 @@ mod tests {
         let mut log = Log::new(None);
         let named = |path: &str| Options { gres_conf: Some(path.into()), ..Options::default() };
         for (path, code) in [("/nonexistent/gres.conf", "unreadable"), ("/dev/null", "unreadable")] {
-            assert_eq!(gres_conf(&named(path), &mut log), None);
+            assert_eq!(gres_conf(&named(path), &SlurmPlaces::default(), &mut log), (None, Vec::new()));
             let problem = log.problems.pop().unwrap();
             assert_eq!((problem.code.as_str(), problem.what.as_str()), (code, path));
         }
@@ -198,6 +244,28 @@ mod tests {
         ] {
             assert_eq!(cluster_name(text).as_deref(), expected, "{text}");
         }
+    }
+
+    /// Make sure that included files stand in the place of their lines, that what cannot be
+    /// read stays a line, and that a circle ends.
+    #[test]
+    fn included_files() {
+        let root = std::env::temp_dir().join(format!("gpumap-include-{}", std::process::id()));
+        std::fs::create_dir_all(root.join("opt/etc/more")).unwrap();
+        let write = |name: &str, text: &str| std::fs::write(root.join("opt/etc").join(name), text).unwrap();
+        write("more/gpus.conf", "Name=gpu\\\n File=/dev/nvidia0");
+        write("circle.conf", "include circle.conf\n");
+        let of = |text: &str| {
+            let (text, included) = with_included(&root, Path::new("/opt/etc/gres.conf"), text.into());
+            (text.lossy().into_owned(), included.len())
+        };
+        let whole = of("A=1\nInclude more/gpus.conf\nB=2");
+        assert_eq!(whole, ("A=1\nName=gpu\\\n File=/dev/nvidia0\nB=2".to_owned(), 1));
+        assert_eq!(of("include \\\n/gone\nB=2\n"), ("include \\\n/gone\nB=2\n".to_owned(), 0));
+        assert_eq!(of("A=1\n"), ("A=1\n".to_owned(), 0));
+        let (circle, count) = of("include circle.conf\n");
+        assert_eq!((circle.trim(), count), ("include circle.conf", INCLUDED));
+        std::fs::remove_dir_all(&root).unwrap();
     }
 
     #[test]

@@ -134,7 +134,8 @@ mod tests {
     use crate::observation::ConfigFile;
 
     fn unit(texts: &[&str]) -> Unit {
-        let file = |text: &&str| ConfigFile { path: "x".into(), text: (*text).into() };
+        let file =
+            |text: &&str| ConfigFile { path: "x".into(), text: (*text).into(), ..ConfigFile::default() };
         let files = texts.iter().map(file).collect();
         Unit { name: "a.service".into(), fragment: Some("x".into()), files, ..Unit::default() }
     }

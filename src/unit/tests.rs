@@ -18,7 +18,11 @@ fn of(lines: &str) -> DeviceRules {
     let unit = Unit {
         name: "a.service".into(),
         fragment: Some("x".into()),
-        files: vec![ConfigFile { path: "x".into(), text: format!("[Service]\n{lines}\n").into() }],
+        files: vec![ConfigFile {
+            path: "x".into(),
+            text: format!("[Service]\n{lines}\n").into(),
+            ..ConfigFile::default()
+        }],
         nodes: vec![
             named("/dev/nvidia3", Answer::Known(Some(number))),
             named("/dev/gone", Answer::Known(None)),

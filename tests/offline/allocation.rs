@@ -23,7 +23,10 @@ fn gpus(tree: &str) -> Vec<Gpu> {
 }
 
 fn slurm(text: impl Into<Text>) -> Slurm {
-    Slurm { gres_conf: Some(ConfigFile { path: "gres.conf".into(), text: text.into() }), ..Slurm::default() }
+    Slurm {
+        gres_conf: Some(ConfigFile { path: "gres.conf".into(), text: text.into(), ..ConfigFile::default() }),
+        ..Slurm::default()
+    }
 }
 
 fn numbering(text: &str, gpus: &[Gpu]) -> Numbering {

@@ -54,7 +54,11 @@ fn filter(settings: &str) -> Filter {
     let unit = Unit {
         name: "t.service".into(),
         fragment: Some("/run/systemd/transient/t.service".into()),
-        files: vec![ConfigFile { path: "x".into(), text: format!("[Service]\n{settings}\n").into() }],
+        files: vec![ConfigFile {
+            path: "x".into(),
+            text: format!("[Service]\n{settings}\n").into(),
+            ..ConfigFile::default()
+        }],
         nodes: NODES.map(node).into(),
         ..Unit::default()
     };

@@ -53,7 +53,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &AuditArgs) -> Result<E
 
 /// Observes the node and looks for findings.
 pub(super) fn examine(invocation: &mut Invocation<'_>, args: &AuditArgs) -> Result<Examined, Failure> {
-    allocation::request(invocation, &args.allocation.slurm)?;
+    allocation::request_with(invocation, &args.allocation.slurm, args.config.as_deref())?;
     invocation.wanted_facts.units = true;
     let mut subject = subject(invocation, args)?;
     let mut payload = judge(invocation, args, &mut subject)?;

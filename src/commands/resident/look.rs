@@ -5,9 +5,11 @@ use std::time::{Duration, Instant};
 
 use crate::analyse::{AnalyseError, CallerAllocation, TimeLimit};
 use crate::audit::{self, Config};
+use crate::cli::GresConfArg;
 use crate::commands::files::{self, activity_state};
 use crate::commands::invocation::{Failure, Invocation, envelope, late};
 use crate::commands::resident::budget::thread_time;
+use crate::commands::subject::allocation;
 use crate::model::ProblemCode;
 use crate::observation::{Observation, Problem};
 use crate::observe::{self, CgroupTarget};
@@ -19,6 +21,8 @@ pub(in crate::commands) struct Looker {
     config: Config,
     /// The state file of `gpumap activity` that the caller named.
     state: Option<PathBuf>,
+    /// The `gres.conf` that the caller named.
+    gres_conf: Option<PathBuf>,
     /// Whether a state file that cannot be used is no failure: the command runs on, and
     /// the file may come.
     copes: bool,
@@ -75,12 +79,15 @@ impl Looker {
         invocation: &mut Invocation<'_>,
         config: Option<&std::path::Path>,
         state: Option<PathBuf>,
+        slurm: &GresConfArg,
         copes: bool,
     ) -> Result<Self, Failure> {
         invocation.wanted_facts.detail = true;
         invocation.wanted_facts.units = true;
+        let gres_conf = slurm.gres_conf.clone();
+        allocation::slurm_files(invocation, gres_conf.as_deref(), config)?;
         let (config, _) = files::config(invocation, config, None)?;
-        Ok(Self { config, state, copes })
+        Ok(Self { config, state, gres_conf, copes })
     }
 
     /// Looks at the live node.
@@ -109,6 +116,7 @@ impl Looker {
         mut observation: Observation,
     ) -> Result<Look, Failure> {
         let begun = Instant::now();
+        allocation::add_gres_conf(invocation, self.gres_conf.as_deref(), &mut observation)?;
         let has_state = self.state.is_some();
         let remark = if has_state { self.add_activity(invocation, &mut observation)? } else { None };
         let limit = invocation.decoding.clone();

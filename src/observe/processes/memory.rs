@@ -146,7 +146,11 @@ impl Memory {
 
     /// Reads from `start` to `end` into `buffer`; what stopped it if there is
     /// less than that.
-    pub(super) fn area(&mut self, (start, end): (u64, u64), buffer: &mut Vec<u8>) -> Result<(), Fault> {
+    pub(in crate::observe) fn area(
+        &mut self,
+        (start, end): (u64, u64),
+        buffer: &mut Vec<u8>,
+    ) -> Result<(), Fault> {
         buffer.clear();
         let mut next = start;
         while next < end {

@@ -4,45 +4,66 @@
 use std::path::{Path, PathBuf};
 
 use super::slurm_plugins;
-use crate::observation::{Answer, SlurmFile, SlurmSetup};
-use crate::observe::slurm_config::{below, directories, is_none, read};
+use crate::observation::{Answer, ConfigFile, SlurmFile, SlurmSetup};
+use crate::observe::Options;
+use crate::observe::slurm_config::{INCLUDED, read, with_included};
+use crate::observe::slurm_daemon;
+use crate::observe::slurm_places::{SlurmPlaces, below, is_none};
 use crate::slurm_conf;
 
 /// Keys that are kept of each file, in lower case.
-const SLURM_CONF: &[&str] = &["clustername", "taskplugin", "grestypes", "plugindir"];
+const SLURM_CONF: &[&str] = &["clustername", "nodename", "taskplugin", "grestypes", "plugindir"];
 const CGROUP_CONF: &[&str] = &["constraindevices", "cgroupplugin"];
 const GRES_CONF: &[&str] = &["name", "nodename", "autodetect"];
-/// Files that one file may include, directly or by others.
-const INCLUDED: usize = 64;
 
-/// Collects the three files below `root`, and the version of the plugins there. All
-/// three are looked for in the directory of `slurm.conf`, if there is one.
-pub(super) fn collect(root: &Path, proc: &Path) -> SlurmSetup {
-    let directories = directories(root);
-    let file = |name: &str, keys| file(root, &directories, name, keys);
-    let slurm_conf = file("slurm.conf", SLURM_CONF);
+/// Collects the three files, and the version of the plugins. All three are looked for
+/// where the slurmd that runs has its `slurm.conf`, or else where one is found, below the
+/// root of the GPUs' files.
+pub(super) fn collect(options: &Options) -> SlurmSetup {
+    let root = &options.gpu_root;
+    let (daemons, unseen) = match slurm_daemon::all(&options.proc) {
+        Ok(daemons) => (daemons, None),
+        Err(why) => (Vec::new(), Some(why)),
+    };
+    let places = SlurmPlaces::find(root, options.slurm_directory.as_deref(), &daemons);
+    let beside = |name| Vec::from_iter(places.beside(name));
+    let slurm_conf = first(root, places.confs(), SLURM_CONF).map(|(file, _)| file);
+    let gres_places =
+        options.gres_conf.as_ref().map_or_else(|| beside("gres.conf"), |path| vec![path.clone()]);
+    // What the caller names is a path of his own.
+    let gres_root = if options.gres_conf.is_some() { Path::new("") } else { root.as_path() };
+    let (gres_conf, gres_text) = first(gres_root, &gres_places, GRES_CONF).unzip();
+    let is_found = slurm_conf.is_some() || gres_conf.is_some();
+    let looked_for = if is_found { &[] } else { places.confs() };
     SlurmSetup {
         plugins: slurm_plugins::collect(
             root,
-            proc,
+            daemons.iter().find_map(|daemon| daemon.file.as_deref()),
             slurm_conf.as_ref().and_then(|file| file.value("plugindir")),
         ),
         slurm_conf,
-        cgroup_conf: file("cgroup.conf", CGROUP_CONF),
-        gres_conf: file("gres.conf", GRES_CONF),
+        cgroup_conf: first(root, &beside("cgroup.conf"), CGROUP_CONF).map(|(file, _)| file),
+        gres_conf,
+        gres_text: gres_text.flatten(),
+        looked_for: looked_for.iter().map(|path| path.to_string_lossy().into_owned()).collect(),
+        unknown: places.unknown().map(str::to_owned).or(unseen),
     }
 }
 
-/// The first file of this name in these directories.
-fn file(root: &Path, directories: &[PathBuf], name: &str, keys: &[&str]) -> Option<SlurmFile> {
-    directories.iter().find_map(|directory| {
-        let place = directory.join(name);
-        let values = match read(&below(root, &place)) {
-            Err(errno) if is_none(errno) => return None,
-            Err(errno) => Answer::Missing(errno.desc().to_owned()),
-            Ok(bytes) => Answer::Known(Reader { root, keys, left: INCLUDED }.values(&place, &bytes)),
-        };
-        Some(SlurmFile { path: place.to_string_lossy().into_owned(), values })
+/// The first of these files that is there, with its text if it can be read.
+fn first(root: &Path, places: &[PathBuf], keys: &[&str]) -> Option<(SlurmFile, Option<ConfigFile>)> {
+    places.iter().find_map(|place| {
+        let path = place.to_string_lossy().into_owned();
+        match read(&below(root, place)) {
+            Err(errno) if is_none(errno) => None,
+            Err(errno) => Some((SlurmFile { path, values: Answer::Missing(errno.desc().to_owned()) }, None)),
+            Ok(bytes) => {
+                let values = Reader { root, keys, left: INCLUDED }.values(place, &bytes);
+                let (text, included) = with_included(root, place, bytes);
+                let text = ConfigFile { path: path.clone(), text, included };
+                Some((SlurmFile { path, values: Answer::Known(values) }, Some(text)))
+            }
+        }
     })
 }
 
@@ -100,7 +121,7 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         }
-        let found = collect(&root, &root);
+        let found = collect(&Options { gpu_root: root.clone(), proc: root.clone(), ..Options::default() });
         std::fs::remove_dir_all(&root).unwrap();
         look(found);
     }
@@ -149,7 +170,7 @@ mod tests {
         let root = std::env::temp_dir().join(format!("gpumap-setup-{}", std::process::id()));
         std::fs::create_dir_all(root.join("etc/slurm/gres.conf")).unwrap();
         std::fs::write(root.join("etc/slurm/cgroup.conf"), "ConstrainDevices=YES\n").unwrap();
-        let found = collect(&root, &root);
+        let found = collect(&Options { gpu_root: root.clone(), proc: root.clone(), ..Options::default() });
         std::fs::remove_dir_all(&root).unwrap();
         let cgroup_conf = found.cgroup_conf.unwrap();
         assert_eq!(cgroup_conf.path, "/etc/slurm/cgroup.conf");

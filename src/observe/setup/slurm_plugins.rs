@@ -6,9 +6,7 @@
 //! program of Slurm is started, and no plugin is loaded.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::fs::File;
-use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
@@ -17,9 +15,9 @@ use nix::errno::Errno;
 use crate::elf::{ElfFile, SymbolKind};
 use crate::observation::{Answer, SlurmPlugins};
 use crate::observe::problems::errno_of;
-use crate::observe::slurm_config::is_none;
-use crate::sys::absence::is_absence;
-use crate::sys::dir::{Dir, open_readable};
+use crate::observe::slurm_places::is_none;
+use crate::sys::absence::{OrAbsent as _, is_absence};
+use crate::sys::dir::open_readable;
 use crate::sys::retry::again;
 
 /// Where packages and `make install` put plugins, below `/usr`, `/usr/local` and
@@ -27,17 +25,17 @@ use crate::sys::retry::again;
 const PREFIXES: [&str; 3] = ["/usr", "/usr/local", "/opt/slurm"];
 /// Plugins that nodes have; the first is the one that constrains devices.
 const NAMES: [&str; 4] = ["task_cgroup.so", "cgroup_v2.so", "auth_munge.so", "select_cons_tres.so"];
-/// Bytes of `comm`.
-const COMM: usize = 64;
+/// Plugins that AutoDetect of `gres.conf` needs, `gpu_` and its value.
+const GPU_PLUGINS: [&str; 5] = ["gpu_nvml", "gpu_nvidia", "gpu_rsmi", "gpu_oneapi", "gpu_nrt"];
 /// Directories of `PluginDir` that are looked at.
 const DIRECTORIES: usize = 16;
 
 /// The version in each directory with plugins: those that `slurm.conf` names, or else
-/// those beside a slurmd that runs and the usual ones.
-pub(super) fn collect(root: &Path, proc: &Path, plugin_dir: Option<&str>) -> Vec<SlurmPlugins> {
+/// those beside a slurmd that runs (`daemon` is its file) and the usual ones.
+pub(super) fn collect(root: &Path, daemon: Option<&Path>, plugin_dir: Option<&str>) -> Vec<SlurmPlugins> {
     let directories = match plugin_dir {
         Some(named) => named.split(':').filter(|path| path.starts_with('/')).map(PathBuf::from).collect(),
-        None => usual(daemon(proc)),
+        None => usual(daemon),
     };
     let mut seen = BTreeSet::new();
     let below = |path: &Path| root.join(path.strip_prefix("/").unwrap_or(path));
@@ -49,12 +47,12 @@ pub(super) fn collect(root: &Path, proc: &Path, plugin_dir: Option<&str>) -> Vec
         match real.map(|(real, root)| (real.starts_with(root), real)) {
             Ok((is_inside, real)) => {
                 (is_inside && seen.insert(real.clone())).then_some(())?;
-                version(&real).map(|version| SlurmPlugins { directory: named, version })
+                version(&real).map(|version| SlurmPlugins { directory: named, version, gpu: gpu(&real) })
             }
             Err(errno) if is_none(errno) => None,
             Err(errno) => {
                 let version = Answer::Missing(errno.desc().to_owned());
-                Some(SlurmPlugins { directory: named, version })
+                Some(SlurmPlugins { directory: named, version, gpu: None })
             }
         }
     });
@@ -66,37 +64,24 @@ fn real(path: &Path) -> Result<PathBuf, Errno> {
 }
 
 /// The directories below the prefix of a daemon and the usual prefixes.
-fn usual(daemon: Option<PathBuf>) -> Vec<PathBuf> {
+fn usual(daemon: Option<&Path>) -> Vec<PathBuf> {
     let multiarch = format!("lib/{}-linux-gnu/slurm", std::env::consts::ARCH);
     let inside = ["lib64/slurm", "lib/slurm", &multiarch, &format!("{multiarch}-wlm")].map(str::to_owned);
-    let own = daemon.as_deref().and_then(|file| file.parent()?.parent());
+    let own = daemon.and_then(|file| file.parent()?.parent());
     let prefixes = own.into_iter().chain(PREFIXES.iter().map(Path::new));
     prefixes.flat_map(|prefix| inside.iter().map(move |path| prefix.join(path))).collect()
 }
 
-/// The file of a slurmd that runs as root, such as `/opt/slurm/sbin/slurmd`: a hint where
-/// to look besides. Without one, or where it cannot be seen, the usual places are left.
-fn daemon(proc: &Path) -> Option<PathBuf> {
-    // A hint that is missing leaves the usual places.
-    let proc = Dir::open(proc).ok()?;
-    let (mut comm, mut found) = (Vec::new(), None);
-    let is_slurmd = |process: &Dir, comm: &mut Vec<u8>| {
-        // The same.
-        process.read_into(c"comm", comm, COMM).is_ok()
-            && comm.trim_ascii_end() == b"slurmd"
-            // The same.
-            && process.stat().is_ok_and(|stat| stat.uid == 0)
-    };
-    let listed = proc.numbers(c".", |name, _| {
-        // The same.
-        let process = proc.child(name).ok().filter(|process| is_slurmd(process, &mut comm));
-        // The same.
-        let file = process.and_then(|process| process.link(c"exe").ok());
-        found = file.map(|path| PathBuf::from(OsString::from_vec(path)));
-        found.is_none()
-    });
-    // The same.
-    listed.ok().and(found)
+/// The plugins that find GPUs, which packages split off or leave out; `None` where one
+/// cannot be looked at.
+fn gpu(directory: &Path) -> Option<Vec<String>> {
+    let mut found = Vec::new();
+    for name in GPU_PLUGINS {
+        // Why not is told of the plugins that every node has.
+        let there = again(|| directory.join(format!("{name}.so")).metadata()).or_absent().ok()?;
+        found.extend(there.map(|_| name.to_owned()));
+    }
+    Some(found)
 }
 
 /// The version that all plugins of a directory have; `None` where there are none.
@@ -156,8 +141,8 @@ mod tests {
         root
     }
 
-    fn found(root: &Path, plugin_dir: Option<&str>) -> Vec<(String, String)> {
-        let all = collect(root, &root.join("proc"), plugin_dir).into_iter();
+    fn found(root: &Path, daemon: Option<&str>, plugin_dir: Option<&str>) -> Vec<(String, String)> {
+        let all = collect(root, daemon.map(Path::new), plugin_dir).into_iter();
         let said = |answer: Answer<String>| match answer {
             Answer::Known(version) => version,
             Answer::Missing(why) => format!("? {why}"),
@@ -187,24 +172,19 @@ mod tests {
         );
         let pair = |path: &str, said: &str| (path.to_owned(), said.to_owned());
         assert_eq!(
-            found(&root, None),
+            found(&root, None, None),
             [pair("/usr/lib64/slurm", "22.05.8"), pair("/opt/slurm/lib/slurm", "25.11.0")]
         );
         assert_eq!(
-            found(&root, Some("/opt/slurm/lib/slurm:/absent")),
+            found(&root, None, Some("/opt/slurm/lib/slurm:/absent")),
             [pair("/opt/slurm/lib/slurm", "25.11.0")]
         );
-        // A slurmd that runs elsewhere leads to its plugins, unless it is a user's.
-        std::fs::create_dir_all(root.join("proc/77")).unwrap();
-        std::fs::write(root.join("proc/77/comm"), "slurmd\n").unwrap();
-        std::os::unix::fs::symlink("/site/slurm/sbin/slurmd", root.join("proc/77/exe")).unwrap();
-        let by_daemon = found(&root, None);
-        let said = found(&root, Some("/half:/none:/zero:/wide"));
+        // A slurmd that runs elsewhere leads to its plugins.
+        let by_daemon = found(&root, Some("/site/slurm/sbin/slurmd"), None);
+        let said = found(&root, None, Some("/half:/none:/zero:/wide"));
         std::fs::remove_dir_all(&root).unwrap();
-        if nix::unistd::geteuid().is_root() {
-            assert_eq!(by_daemon[0], pair("/site/slurm/lib/slurm", "25.11.0"));
-        }
-        assert_eq!(by_daemon.len(), if nix::unistd::geteuid().is_root() { 3 } else { 2 });
+        assert_eq!(by_daemon[0], pair("/site/slurm/lib/slurm", "25.11.0"));
+        assert_eq!(by_daemon.len(), 3);
         for ((_, said), expected) in said.iter().zip([
             "? its plugins are of 22.05.8 and 25.11.0",
             "? task_cgroup.so: it has no plugin_version",

@@ -121,7 +121,11 @@ impl Collector<'_> {
                     let changed = names_devices(text.as_bytes()).then(|| modified_at(path));
                     let changed = changed.and_then(|time| log.there(path.to_string_lossy(), time));
                     unit.devices_changed_at = unit.devices_changed_at.max(changed);
-                    unit.files.push(ConfigFile { path: path_shown, text: text.into() });
+                    unit.files.push(ConfigFile {
+                        path: path_shown,
+                        text: text.into(),
+                        ..ConfigFile::default()
+                    });
                 }
                 Ok(None) if is_fragment => unit.unread.push(format!("{path_shown} is masked")),
                 // An empty drop-in, or a link to /dev/null, hides others.

@@ -23,7 +23,7 @@ fn unit(lines: &str) -> Unit {
         name: "container.scope".into(),
         cgroup: SCOPE.into(),
         fragment: Some("/run/systemd/transient/container.scope".into()),
-        files: vec![ConfigFile { path: "x".into(), text: text.into() }],
+        files: vec![ConfigFile { path: "x".into(), text: text.into(), ..ConfigFile::default() }],
         ..Unit::default()
     }
 }

@@ -95,7 +95,8 @@ impl Scene {
     /// The node's `gres.conf`.
     pub fn gres_conf(&mut self, text: &str) {
         let path = "/etc/slurm/gres.conf".to_owned();
-        self.observation.slurm.gres_conf = Some(ConfigFile { path, text: text.into() });
+        self.observation.slurm.gres_conf =
+            Some(ConfigFile { path, text: text.into(), ..ConfigFile::default() });
     }
 
     /// The environment of the Prolog or Epilog that gpumap ran in.

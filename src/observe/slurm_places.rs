@@ -1,0 +1,171 @@
+//! Where Slurm's files are on this node: in the directory that the site names, in that of
+//! the `slurm.conf` that the running slurmd was started with, or where Slurm and its
+//! packages put them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+
+use super::problems::errno_of;
+use super::slurm_daemon::Daemon;
+use crate::sys::absence::is_absence;
+use crate::sys::retry::again;
+
+/// Where a slurmd without a file of its own keeps what slurmctld gave it: the link that it
+/// makes, and below the usual values of SlurmdSpoolDir.
+const CONFIGLESS: [&str; 5] = [
+    "/run/slurm/conf",
+    "/var/spool/slurmd/conf-cache",
+    "/var/spool/slurm/slurmd/conf-cache",
+    "/var/spool/slurm/d/conf-cache",
+    "/var/lib/slurm/slurmd/conf-cache",
+];
+/// Where packages, `make install` and sites put them: Slurm's own, Debian's of old,
+/// `--prefix=/usr/local`, slurm-gcp, AWS ParallelCluster, NVIDIA Base Command Manager
+/// (Bright).
+const USUAL: [&str; 6] = [
+    "/etc/slurm",
+    "/etc/slurm-llnl",
+    "/usr/local/etc",
+    "/usr/local/etc/slurm",
+    "/opt/slurm/etc",
+    "/cm/shared/apps/slurm/var/etc/slurm",
+];
+
+/// The files named `slurm.conf` that Slurm may use. All its other files are beside the one
+/// that it uses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct SlurmPlaces {
+    /// One where it is known, or where one is there; else all that it may be.
+    confs: Vec<PathBuf>,
+    /// Why it is not known which it is.
+    unknown: Option<String>,
+}
+
+impl SlurmPlaces {
+    /// The places below `root`. `directory` is what the site names.
+    pub(super) fn find(root: &Path, directory: Option<&Path>, daemons: &[Daemon]) -> Self {
+        if let Some(directory) = directory {
+            return Self { confs: vec![directory.join("slurm.conf")], unknown: None };
+        }
+        let named: BTreeMap<&PathBuf, u32> =
+            daemons.iter().filter_map(|one| Some((one.conf.as_ref()?, one.pid))).collect();
+        match Vec::from_iter(&named).as_slice() {
+            [] => Self::usual(root, daemons),
+            [(conf, _)] if conf.is_absolute() => Self { confs: vec![conf.to_path_buf()], unknown: None },
+            [(conf, pid), rest @ ..] => {
+                let others = rest.iter().map(|(conf, pid)| format!(", slurmd {pid} with {}", conf.display()));
+                let others = others.collect::<String>();
+                let why = format!("slurmd {pid} was started with {}{others}", conf.display());
+                Self { confs: Vec::new(), unknown: Some(why) }
+            }
+        }
+    }
+
+    /// The first that is there, or all. One that cannot be looked at may be there: what is
+    /// in it is told by whoever reads it.
+    fn usual(root: &Path, daemons: &[Daemon]) -> Self {
+        let (is_configless, prefixes) = (
+            daemons.iter().any(|one| one.is_configless),
+            daemons.iter().filter_map(|one| one.file.as_deref()?.parent()?.parent()),
+        );
+        // `/usr/sbin/slurmd` has `/etc/slurm`.
+        let prefixes =
+            prefixes.filter(|prefix| *prefix != Path::new("/usr")).map(|prefix| prefix.join("etc"));
+        let (link, caches) = CONFIGLESS.split_at(if is_configless { CONFIGLESS.len() } else { 1 });
+        let fixed = |places: &'static [&'static str]| places.iter().map(PathBuf::from);
+        let all = fixed(link).chain(prefixes).chain(fixed(&USUAL)).chain(fixed(caches));
+        let mut confs: Vec<PathBuf> = Vec::new();
+        for conf in all.map(|directory| directory.join("slurm.conf")) {
+            if !confs.contains(&conf) {
+                confs.push(conf);
+            }
+        }
+        if let Some(found) = confs.iter().find(|conf| may_be_there(&below(root, conf))) {
+            confs = vec![found.clone()];
+        }
+        Self { confs, unknown: None }
+    }
+
+    /// The files named `slurm.conf`, in the order in which they are tried.
+    pub(super) fn confs(&self) -> &[PathBuf] {
+        &self.confs
+    }
+
+    /// The places of another of Slurm's files, in this order.
+    pub(super) fn beside<'a>(&'a self, name: &'a str) -> impl Iterator<Item = PathBuf> + 'a {
+        self.confs.iter().map(move |conf| conf.with_file_name(name))
+    }
+
+    /// Why it is not known where they are.
+    pub(super) fn unknown(&self) -> Option<&str> {
+        self.unknown.as_deref()
+    }
+}
+
+fn may_be_there(path: &Path) -> bool {
+    let found: Result<_, Errno> = again(|| path.symlink_metadata()).map_err(|error| errno_of(&error));
+    found.err().is_none_or(|errno| !is_none(errno))
+}
+
+/// Whether a call said that there is no such file. A path through something else than a
+/// directory leads to none.
+pub(super) fn is_none(errno: Errno) -> bool {
+    errno == Errno::ENOTDIR || is_absence(errno)
+}
+
+/// Where an absolute path is below `root`.
+pub(super) fn below(root: &Path, path: &Path) -> PathBuf {
+    root.join(path.strip_prefix("/").unwrap_or(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn confs(root: &Path, directory: Option<&str>, daemons: &[Daemon]) -> Vec<String> {
+        let places = SlurmPlaces::find(root, directory.map(Path::new), daemons);
+        places.confs().iter().map(|path| path.display().to_string()).collect()
+    }
+
+    fn daemon(file: Option<&str>, conf: Option<&str>) -> Daemon {
+        Daemon { pid: 7, file: file.map(Into::into), conf: conf.map(Into::into), is_configless: false }
+    }
+
+    /// Make sure that each usual place is found, that a slurmd says more than a place, and
+    /// the site more than a slurmd.
+    #[test]
+    fn order() {
+        let root = std::env::temp_dir().join(format!("gpumap-places-{}", std::process::id()));
+        let nothing = confs(&root, None, &[]);
+        assert!(nothing.len() == CONFIGLESS.len() + USUAL.len(), "{nothing:?}");
+        for place in CONFIGLESS.iter().chain(&USUAL).chain(&["/site/24.05/etc"]) {
+            let directory = below(&root, Path::new(place));
+            std::fs::create_dir_all(&directory).unwrap();
+            std::fs::write(directory.join("slurm.conf"), "").unwrap();
+            let slurmd = daemon(Some("/site/24.05/sbin/slurmd"), None);
+            assert_eq!(confs(&root, None, &[slurmd]), [format!("{place}/slurm.conf")]);
+            std::fs::remove_file(directory.join("slurm.conf")).unwrap();
+        }
+        std::fs::write(below(&root, Path::new("/etc/slurm/slurm.conf")), "").unwrap();
+        let named = [daemon(Some("/usr/sbin/slurmd"), Some("/srv/a.conf"))];
+        assert_eq!(confs(&root, None, &[daemon(Some("/usr/sbin/slurmd"), None)]), ["/etc/slurm/slurm.conf"]);
+        assert_eq!(confs(&root, None, &named), ["/srv/a.conf"]);
+        assert_eq!(confs(&root, Some("/opt/here"), &named), ["/opt/here/slurm.conf"]);
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+
+    /// Make sure that two slurmd of different files, and one of a file that cannot be
+    /// found, leave it unknown.
+    #[test]
+    fn unknown() {
+        let of = |daemons: &[Daemon]| SlurmPlaces::find(Path::new("/nowhere"), None, daemons);
+        let two = of(&[daemon(None, Some("/a/slurm.conf")), daemon(None, Some("/b/slurm.conf"))]);
+        assert!(two.confs().is_empty() && two.unknown().unwrap().contains("/b/slurm.conf"));
+        assert!(of(&[daemon(None, Some("slurm.conf"))]).unknown().is_some());
+        let same = of(&[daemon(None, Some("/a/slurm.conf")), daemon(None, Some("/a/slurm.conf"))]);
+        assert_eq!(same.unknown(), None);
+        assert_eq!(Vec::from_iter(same.beside("gres.conf")), [PathBuf::from("/a/gres.conf")]);
+    }
+}
