@@ -70,7 +70,7 @@ packaging/release.sh --binary "$binary" --output "$scratch/again" >/dev/null
 list_of() { (cd "$1" && find . -xdev \( -path ./proc -o -path ./var/lib/dpkg -o -path ./var/log -o -path ./tmp \) -prune -o -print | sort); }
 
 # The README's first command, of a program that is installed.
-command=$(sed -n 's/^cargo run --quiet -- /gpumap /p' README.md)
+command=$(sed -n 's/^cargo run -- /gpumap /p' README.md)
 
 # Runs a command line in a root as a user who has no rights.
 as_user() { chroot "$1" su somebody -s /bin/sh -c "cd /tmp/try && $2"; }

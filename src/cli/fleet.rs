@@ -8,7 +8,7 @@ use crate::model::FailOn;
 
 /// Make one report of what gpumap said on many nodes.
 ///
-/// FILE holds answers of `gpumap node --json --compact`, `node --json` and `audit
+/// FILE holds answers of `gpumap node --json --compact --audit`, `node --json` and `audit
 /// --json`, reports (`audit --report`) and observations (`snapshot`): one or many, one
 /// after the other or a line each, packed by gzip or not. DIR stands for the files in
 /// it and below. `-` is standard input, where lines may begin with `LABEL: ` as
@@ -22,13 +22,14 @@ use crate::model::FailOn;
 /// named; nodes that did not answer, or not with everything. gpumap asks no node
 /// itself: Slurm, clush or Ansible do.
 ///
-/// The exit status is 1 if a finding of a node is as severe as --fail-on says,
-/// whatever else could not be seen; 3 if there is none but a node is missing or not
+/// The exit status is 1 if a finding of a node is as severe as --fail-on says, where a job
+/// that lacks GPUs on a node, and a GPU that two nodes claim, count as a warning, and any
+/// other difference between nodes as a note, whatever else could not be seen; 3 if there is none but a node is missing or not
 /// complete or a document could not be used; 2 if gpumap could not work; else 0.
 #[derive(Debug, Default, Args)]
 #[command(after_help = "\
 Examples:
-  srun -N 64 --label gpumap node --json --compact | gpumap fleet -
+  srun -N 64 --label gpumap node --json --compact --audit | gpumap fleet -
   clush -a -L gpumap audit --json | gpumap fleet - --expect 'gpu[01-64]'
   gpumap fleet /shared/gpumap/ --json > today.json
   gpumap fleet /shared/gpumap/ --baseline today.json     What is new since then.
@@ -47,6 +48,9 @@ pub struct FleetArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub expect_file: Option<PathBuf>,
     /// Exit with 1 from this severity on.
+    ///
+    /// A job that has fewer GPUs on a node than on most of its nodes, and a GPU that two
+    /// nodes claim, are warnings. Nodes that differ in anything else are a note.
     #[arg(long, value_name = "SEVERITY", value_enum, default_value_t = FailOn::Warning)]
     pub fail_on: FailOn,
     /// Show only findings that a former report did not have.

@@ -30,7 +30,7 @@ Examples:
   gpumap
   gpumap node -v
   gpumap --from node.json node --json
-  gpumap node --json --compact > /shared/$(hostname).json")]
+  gpumap node --json --compact --audit > /shared/$(hostname).json")]
 pub struct NodeArgs {
     /// Add what processes do with their GPUs, as a running `gpumap activity --state`
     /// counts it; FILE is the file that it keeps.
@@ -45,6 +45,13 @@ pub struct NodeArgs {
     /// gpumap-fleet(1) describes the form.
     #[arg(long)]
     pub compact: bool,
+    /// Add the findings of an audit to --compact, so that `gpumap fleet` has all of a
+    /// node from one question.
+    ///
+    /// Exceptions are taken from /etc/gpumap.toml if there is one. Findings do not
+    /// change the exit status.
+    #[arg(long, requires = "compact")]
+    pub audit: bool,
     /// The allocation.
     #[command(flatten)]
     pub allocation: AllocationArgs,

@@ -11,7 +11,7 @@ use crate::cli::{AllocationArgs, Exit, NodeArgs};
 use crate::model::{FailOn, ProblemCode};
 use crate::observation::Observation;
 use crate::observe::{self, CgroupTarget};
-use crate::report::Payload;
+use crate::report::{AuditOptions, Payload};
 use crate::{analyse, fleet, render};
 
 /// Runs the command. A saved observation answers for all that it was taken
@@ -22,16 +22,26 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &NodeArgs) -> Result<Ex
         return Err(Failure::new(ProblemCode::Usage, "--compact", why, "add --json"));
     }
     allocation::request(invocation, &args.allocation.slurm)?;
-    // What the audit needs; only people are told what it found.
-    invocation.wanted_facts.units = !invocation.global.json;
+    // What the audit needs.
+    invocation.wanted_facts.units = !invocation.global.json || args.audit;
     let observation = whole(invocation, &args.allocation, args.state.as_deref())?;
     let granted = allocation::granted(&args.allocation);
     if !invocation.global.json {
         return with_findings(invocation, &observation, &granted);
     }
+    if args.audit {
+        let (config, file) = files::config(invocation, None, None)?;
+        let (mut found, payload) =
+            audit::audit_and_node(&observation, &granted, &config, &invocation.decoding)?;
+        audit::judge(&mut found, FailOn::Never);
+        if let Some(audit) = &mut found.audit {
+            audit.options = AuditOptions { allocated: granted.list, config: file, ..AuditOptions::default() };
+        }
+        return compact(invocation, observation, &payload, found);
+    }
     let payload = analyse::node(&observation, &granted, &invocation.decoding)?;
     if args.compact {
-        return compact(invocation, observation, &payload);
+        return compact(invocation, observation, &payload, Payload::default());
     }
     invocation.answer(&observation, payload, render::node)
 }
@@ -74,15 +84,18 @@ pub(super) fn whole(
     Ok(observation)
 }
 
-/// Prints the compact form. It is as complete as the whole answer.
+/// Prints the compact form, with the findings of an audit if there was one. It is as
+/// complete as the whole answer.
 fn compact(
     invocation: &mut Invocation<'_>,
     mut observation: Observation,
     payload: &Payload,
+    found: Payload,
 ) -> Result<Exit, Failure> {
     let node = fleet::compact(&observation, payload);
     observation.errors = fleet::first_problems(&observation.errors);
     let is_unknown = analyse::has_unknown(payload);
-    let payload = Payload { compact: Some(Box::new(node)), ..Payload::default() };
+    let Payload { findings, audit, .. } = found;
+    let payload = Payload { compact: Some(Box::new(node)), findings, audit, ..Payload::default() };
     invocation.answer_about(&observation, payload, is_unknown, render::node)
 }

@@ -133,6 +133,8 @@ metrics! {
         "How many of them have samples of their own at most";
     OWNERS_LEFT_OUT = Gauge "gpumap_owners_left_out" []
         "How many of them have none because of that";
+    OWNER = Info "gpumap_owner_info" ["kind", "jobid", "name", "user", "namespace", "pod"]
+        "Whose an owner is: the users of its processes, and of a pod the namespace and the name that kubelet gave it";
     PROCESSES = Gauge "gpumap_owner_processes" ["kind", "jobid", "name"]
         "Processes of an owner, without those of the scheduler";
     SHARES = Gauge "gpumap_owner_shares" ["mode", "kind", "jobid", "name"]
@@ -195,6 +197,18 @@ metrics! {
         "Memory of a GPU that shared regions count for the processes of an owner, all together";
     VGPU_SM_LIMIT = Gauge "gpumap_vgpu_sm_limit_ratio" ["UUID", "kind", "jobid", "name"]
         "The share of a GPU's multiprocessors that a shared region of an owner has as its limit; the smallest of several";
+    OWN_CPU = Counter "process_cpu_seconds_total" []
+        "Processor time of the gpumap that serves these metrics (--listen), in user and system mode";
+    OWN_RESIDENT = Gauge "process_resident_memory_bytes" []
+        "Its memory in RAM";
+    OWN_VIRTUAL = Gauge "process_virtual_memory_bytes" []
+        "Its address space";
+    OWN_FILES = Gauge "process_open_fds" []
+        "Its open files";
+    OWN_FILES_LIMIT = Gauge "process_max_fds" []
+        "How many files it may have open";
+    OWN_BEGUN = Gauge "process_start_time_seconds" []
+        "When it began, in seconds since 1970";
     CHECKED = Gauge "gpumap_checked_timestamp_seconds" []
         "When a resident gpumap last looked whether programs or processes changed, in seconds since 1970";
     LOOKS = Counter "gpumap_looks_total" []

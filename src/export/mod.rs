@@ -12,12 +12,14 @@ mod changes;
 mod dcgm;
 mod metric;
 mod node;
+mod own_process;
 mod owners;
 
 pub use answers::Answers;
 pub use changes::Changes;
 pub use dcgm::JobMapping;
 pub use metric::{CATALOGUE, Family, Metric, MetricKind, Sample};
+pub use own_process::own_process;
 
 use owners::OwnerNames;
 

@@ -2,10 +2,10 @@
 //! own, their four sets and the GPUs that they used, and their limits under HAMi-core and
 //! SoftMig.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::metric::{
-    ALLOCATED, ALLOWED, ASKED, GPU_UNKNOWN, HELD, HELD_DENIED, OWNERS, OWNERS_LEFT_OUT, OWNERS_LIMIT,
+    ALLOCATED, ALLOWED, ASKED, GPU_UNKNOWN, HELD, HELD_DENIED, OWNER, OWNERS, OWNERS_LEFT_OUT, OWNERS_LIMIT,
     PROCESSES, SET_UNKNOWN, SHARES, USED, VGPU_MEMORY_LIMIT, VGPU_MEMORY_USED, VGPU_PROCESSES, VGPU_SM_LIMIT,
 };
 use super::metric::{Family, Metric, count, plain};
@@ -38,6 +38,7 @@ pub(super) fn families(names: &OwnerNames<'_>) -> Vec<Family> {
         Family::one(OWNERS, number(names.kept.len() + names.left_out)),
         Family::one(OWNERS_LIMIT, number(names.limit)),
         Family::one(OWNERS_LEFT_OUT, number(names.left_out)),
+        Family::ones(OWNER, names.kept.iter().map(|(name, rows)| whose(name, rows))),
         Family::of(PROCESSES, processes),
         Family::ones(SHARES, shares),
         allocated(names),
@@ -49,6 +50,15 @@ pub(super) fn families(names: &OwnerNames<'_>) -> Vec<Family> {
         Family::ones(GPU_UNKNOWN, rows(names).flat_map(|(name, row)| unknown_gpus(name, row))),
         Family::ones(SET_UNKNOWN, rows(names).flat_map(|(name, row)| unknown_sets(name, row))),
     ]
+}
+
+/// Whose an owner is, after its name: one sample, so that a join by the name finds one.
+fn whose(name: &OwnerName, rows: &[&OwnerSets]) -> Vec<String> {
+    let users: BTreeSet<&str> = rows.iter().flat_map(|row| &row.users).map(String::as_str).collect();
+    let pod = rows.iter().find_map(|row| row.pod.as_ref());
+    let (namespace, pod) = pod.map(|pod| (pod.namespace.clone(), pod.name.clone())).unwrap_or_default();
+    let users = Vec::from_iter(users).join(",");
+    name.after([]).into_iter().chain([users, namespace, pod]).collect()
 }
 
 fn rows<'n>(names: &'n OwnerNames<'_>) -> impl Iterator<Item = (&'n OwnerName, &'n OwnerSets)> {

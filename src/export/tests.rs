@@ -3,6 +3,7 @@
 use super::metric::plain;
 use super::*;
 use crate::model::{JobIdSource, Owner, OwnerKind, Severity, SharingMode};
+use crate::observation::PodName;
 use crate::report::{
     Activity, Document, Finding, FindingKind, Gpu, GpuSet, GpuWork, MigInstance, OwnerActivity, OwnerSets,
     OwnerWork, Payload, Work,
@@ -59,7 +60,8 @@ fn catalogue() {
     let mut names: Vec<&str> = CATALOGUE.iter().map(|metric| metric.name).collect();
     for metric in CATALOGUE {
         let is_snake = |name: &str| name.bytes().all(|c| c.is_ascii_lowercase() || c == b'_');
-        assert!(metric.name.starts_with("gpumap_") && is_snake(metric.name), "{}", metric.name);
+        let is_ours = ["gpumap_", "process_"].iter().any(|start| metric.name.starts_with(start));
+        assert!(is_ours && is_snake(metric.name), "{}", metric.name);
         assert_eq!(metric.name.ends_with("_total"), metric.kind == MetricKind::Counter, "{}", metric.name);
         assert_eq!(metric.name.ends_with("_info"), metric.kind == MetricKind::Info, "{}", metric.name);
         assert!(!metric.help.ends_with('.') && !metric.help.contains(['\\', '\n', '"']), "{}", metric.name);
@@ -119,6 +121,21 @@ fn bounded() {
     assert!(kept.len() == 10 && kept.contains(&"slurm 7".to_owned()) && kept.contains(&"unit zz".to_owned()));
     let values = all.iter().flat_map(|family| &family.samples).flat_map(|sample| &sample.labels);
     assert!(values.into_iter().all(|value| !value.contains('/')));
+}
+
+/// Make sure that an owner's user, and a pod's names, are in one sample for each owner.
+#[test]
+fn whose() {
+    let users = |row: OwnerSets, users: &[&str]| OwnerSets {
+        users: users.iter().map(|user| (*user).to_owned()).collect(),
+        ..row
+    };
+    let mut pod = owner(OwnerKind::Pod, None, "", &["GPU-1"]);
+    pod.owner.pod = Some("u-1".to_owned());
+    pod.pod =
+        Some(PodName { namespace: "team".to_owned(), name: "train-0".to_owned(), uid: "u-1".to_owned() });
+    let all = of_owners(vec![users(job(7), &["bob", "alice"]), users(job(7), &["alice"]), pod], 10);
+    assert_eq!(labels(&all, "gpumap_owner_info"), ["pod u-1 team train-0", "slurm 7 alice,bob"]);
 }
 
 /// Make sure that what is not known is a sample of its own, and never a GPU that is

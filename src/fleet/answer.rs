@@ -9,6 +9,7 @@ use jiff::Timestamp;
 
 use super::grant::GrantRow;
 use super::kept::{Kept, KeptFinding, KeptOwners};
+use super::text::Key;
 use super::words::Word;
 use crate::model::{OwnerKind, Severity};
 
@@ -19,6 +20,10 @@ pub(super) struct State {
     pub(super) properties: Vec<(Word, Word)>,
     /// The Slurm cluster that it belongs to, if it says so.
     pub(super) cluster: Option<Word>,
+    /// Whether it tells which drivers there are.
+    pub(super) has_drivers: bool,
+    /// Its boot and its GPUs' UUIDs, which no other node has.
+    pub(super) identities: Vec<Identity>,
     /// Jobs.
     pub(super) jobs: Vec<JobRow>,
     /// All owners, for a page.
@@ -30,8 +35,18 @@ impl State {
     pub(super) fn bytes(&self) -> usize {
         size_of::<Newest<Self>>()
             + self.properties.len() * size_of::<(Word, Word)>()
+            + self.identities.len() * size_of::<Identity>()
             + self.jobs.len() * size_of::<JobRow>()
     }
+}
+
+/// What no two nodes have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Identity {
+    /// A GPU, by its UUID.
+    Gpu(Key),
+    /// A boot of the kernel.
+    Boot(Key),
 }
 
 /// A job on a node.

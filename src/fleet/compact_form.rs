@@ -59,6 +59,7 @@ impl<'a> From<&'a CompactNode> for Compact<'a> {
             model: Some(gpu.model.as_str().into()),
             minor: gpu.minor,
             nvml: gpu.nvml,
+            mig: Short::default(),
         };
         let owners = &node.owners;
         let drivers = node.drivers.iter().map(|(name, text)| (name.as_str().into(), text.as_str().into()));
@@ -105,4 +106,14 @@ pub(super) struct Gpu<'a> {
     pub(super) minor: Option<u32>,
     #[serde(alias = "nvml_index")]
     pub(super) nvml: Option<u32>,
+    /// Its instances, in a full document.
+    pub(super) mig: Short<Instance, SET>,
+}
+
+/// A MIG instance.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Instance {
+    pub(super) gi: u16,
+    pub(super) ci: Option<u16>,
 }

@@ -43,6 +43,7 @@ pub(super) struct Host<'a> {
     #[serde(borrow)]
     pub(super) name: Str<'a>,
     pub(super) kernel: Str<'a>,
+    pub(super) boot_id: Str<'a>,
     pub(super) cgroup_mode: Str<'a>,
     pub(super) slurm_cluster: Option<Str<'a>>,
 }

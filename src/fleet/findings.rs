@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::gather::Gatherer;
 use super::hostlist;
-use crate::model::{FailOn, OwnerKind, Severity};
+use crate::model::{FailOn, GrantComparison, OwnerKind, Severity};
 use crate::report::{Counts, Fleet, FleetFinding};
 
 /// Groups of one id and severity that are reported by their words; the rest is one group.
@@ -115,6 +115,19 @@ fn reported(groups: Vec<Told<'_>>) -> Vec<FleetFinding> {
     groups.into_iter().map(one).collect()
 }
 
+/// How severe it is that nodes are not alike.
+fn unlike(fleet: &Fleet) -> Option<Severity> {
+    let mut grants = fleet.jobs.differing.iter().flat_map(|job| &job.grants);
+    let lacks = grants.any(|grant| grant.compared == GrantComparison::Missing);
+    if lacks || fleet.claimed_twice.iter().any(|one| one.gpus > 0) {
+        return Some(Severity::Warning);
+    }
+    let differs = !fleet.jobs.differing.is_empty()
+        || !fleet.claimed_twice.is_empty()
+        || fleet.drift.iter().any(|one| one.values.len() > 1);
+    differs.then_some(Severity::Note)
+}
+
 fn count(fleet: &mut Fleet, fail_on: FailOn) {
     let of = |severity| {
         fleet
@@ -128,5 +141,6 @@ fn count(fleet: &mut Fleet, fail_on: FailOn) {
         Counts { critical: of(Severity::Critical), warning: of(Severity::Warning), note: of(Severity::Note) };
     fleet.fail_on = fail_on;
     let limit = fail_on.limit();
-    fleet.failed = limit.is_some_and(|limit| fleet.findings.iter().any(|finding| finding.severity >= limit));
+    let worst = fleet.findings.iter().map(|finding| finding.severity).chain(unlike(fleet)).max();
+    fleet.failed = limit.is_some_and(|limit| worst.is_some_and(|worst| worst >= limit));
 }

@@ -45,7 +45,14 @@ struct Devices {
 impl Devices {
     fn of(gpus: &[Gpu<'_>]) -> Self {
         let at = gpus.iter().enumerate().map(|(at, gpu)| (Device::of(&gpu.key), at)).collect();
-        Self { at, instances: Vec::new() }
+        let mut all = Self { at, instances: Vec::new() };
+        for gpu in gpus {
+            for instance in gpu.mig.0.iter().filter_map(|one| Some((one.gi, one.ci?))) {
+                // One too many is refused with the sets.
+                let _position = all.position(Device { instance: Some(instance), ..Device::of(&gpu.key) });
+            }
+        }
+        all
     }
 
     /// `None` for what is neither a GPU of the node nor an instance on one.

@@ -182,7 +182,8 @@ impl Gatherer {
         if answer.fleet.is_some() {
             return Err(Refusal::why("it is a report of gpumap fleet; give it with --baseline"));
         }
-        let is_audit = &*answer.command == "audit" && answer.findings.is_some();
+        // `node --audit` answers both.
+        let is_audit = matches!(&*answer.command, "audit" | "node") && answer.findings.is_some();
         let is_node = &*answer.command == "node" && (answer.owners.is_some() || answer.compact.is_some());
         if !is_audit && !is_node {
             return Err(unusable(answer));

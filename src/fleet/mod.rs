@@ -10,6 +10,7 @@ mod alike;
 mod answer;
 mod audited;
 mod baseline;
+mod claimed_twice;
 mod claims;
 mod compact;
 mod compact_form;

@@ -1,6 +1,8 @@
 //! What `fleet` keeps of a node's state: its properties and its jobs.
 
-use super::answer::{Gaps, JobRow, State};
+use std::collections::BTreeMap;
+
+use super::answer::{Gaps, Identity, JobRow, State};
 use super::compact_form::Compact;
 use super::document::{self, Answer};
 use super::inventory::Inventory;
@@ -9,7 +11,7 @@ use super::limits::{CELLS, Refusal};
 use super::mask::{DEVICES, Mask};
 use super::owner::job_of_text;
 use super::tables::Tables;
-use super::text::Str;
+use super::text::{Key, Str};
 use super::words::{Word, cut};
 use crate::observation::Observation;
 
@@ -32,6 +34,7 @@ struct Basics<'a> {
     kernel: &'a str,
     mode: &'a str,
     cluster: Option<&'a str>,
+    boot: &'a str,
 }
 
 impl<'a> Basics<'a> {
@@ -42,6 +45,7 @@ impl<'a> Basics<'a> {
             kernel: &host.kernel,
             mode: &host.cgroup_mode,
             cluster: host.slurm_cluster.as_deref(),
+            boot: &host.boot_id,
         }
     }
 
@@ -54,7 +58,8 @@ impl<'a> Basics<'a> {
             add(tables, &mut properties, what, value);
         }
         let cluster = self.cluster.map(|name| tables.words.number(name));
-        State { properties, cluster, jobs: Vec::new(), kept: Kept::Unwanted }
+        let (identities, jobs) = (Vec::new(), Vec::new());
+        State { properties, cluster, has_drivers: false, identities, jobs, kept: Kept::Unwanted }
     }
 }
 
@@ -80,6 +85,7 @@ pub(super) fn of_observation(
         kernel: &host.kernel,
         mode: mode.trim_matches('"'),
         cluster: host.slurm_cluster.as_deref(),
+        boot: &host.boot_id,
     };
     let mut state = compact(tables, basics, node)?;
     if let Some(setup) = &observation.setup {
@@ -106,7 +112,17 @@ fn compact(tables: &mut Tables, basics: Basics<'_>, node: &Compact<'_>) -> Resul
     }
     let inventory = Inventory::of(tables, node);
     let mut state = basics.state(tables, &inventory.text(&tables.words));
+    state.has_drivers = !node.lacks_files;
+    // Keys of other GPUs are addresses, which are the same on many nodes.
+    let gpus = node.gpus.0.iter().filter(|gpu| gpu.key.starts_with("GPU-"));
+    state.identities = gpus.map(|gpu| Identity::Gpu(Key::of(&gpu.key))).collect();
+    // That of the kernel, and no stand-in for it.
+    let is_boot = basics.boot.len() == 36 && basics.boot.bytes().filter(|byte| *byte == b'-').count() == 4;
+    state.identities.extend(is_boot.then(|| Identity::Boot(Key::of(basics.boot))));
     let properties = &mut state.properties;
+    if let Some(instances) = instances(node) {
+        add(tables, properties, "MIG instances", &instances);
+    }
     if !node.lacks_files {
         add(tables, properties, "gres.conf", node.gres_conf.as_deref().unwrap_or("none"));
     }
@@ -119,6 +135,27 @@ fn compact(tables: &mut Tables, basics: Basics<'_>, node: &Compact<'_>) -> Resul
     }
     state.jobs = compact_jobs(tables, &inventory, node)?;
     Ok(state)
+}
+
+/// The MIG instances of each GPU that has some, by the GPU's number: `0: 1/0 2/0`;
+/// `None` where there are none.
+fn instances(node: &Compact<'_>) -> Option<String> {
+    let mut by_gpu: BTreeMap<u32, Vec<(u16, u16)>> = BTreeMap::new();
+    for (place, gpu) in (0..).zip(&node.gpus.0) {
+        let key = Key::of(&gpu.key);
+        let on = node.instances.0.iter().filter(|one| one.gpu == key).filter_map(|one| one.instance);
+        let mut all: Vec<(u16, u16)> = on.collect();
+        all.sort_unstable();
+        if !all.is_empty() {
+            by_gpu.entry(gpu.nvml.or(gpu.minor).unwrap_or(place)).or_default().extend(all);
+        }
+    }
+    let one = |(gpu, all): (u32, Vec<(u16, u16)>)| {
+        let all: Vec<String> = all.iter().map(|(gi, ci)| format!("{gi}/{ci}")).collect();
+        format!("{gpu}: {}", all.join(" "))
+    };
+    let text = by_gpu.into_iter().map(one).collect::<Vec<_>>().join(", ");
+    (!text.is_empty()).then_some(text)
 }
 
 fn compact_jobs(

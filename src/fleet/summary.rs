@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::baseline::Baseline;
 use super::gather::{GatheredNode, Gatherer};
 use super::node_name::{is_same, short};
-use super::{claims, drift, findings, hostlist, jobs, problems, sections, times};
+use super::{claimed_twice, claims, drift, findings, hostlist, jobs, problems, sections, times};
 use crate::model::{FailOn, ProblemCode};
 use crate::observation::Problem;
 use crate::report::{Fleet, FleetNodes, FleetPage, NodeSet};
@@ -41,6 +41,7 @@ fn settled(gatherer: &mut Gatherer, question: &FleetQuestion) -> (Fleet, Vec<Pro
         documents: gatherer.documents,
         problems: problems::of(gatherer),
         drift: drift::of(gatherer),
+        claimed_twice: claimed_twice::of(gatherer),
         jobs: jobs::of(gatherer),
         times: times::of(gatherer),
         ..Fleet::default()

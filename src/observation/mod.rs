@@ -36,7 +36,8 @@ pub use activity_totals::{GpuTotals, OwnerTotals};
 pub use environment::{Environment, Variable};
 pub use process::{Detail, HeldDevice, Process, UnseenProcesses, User};
 pub use setup::{
-    CgroupMount, ConfigFile, OwnFile, Rights, Setup, Slurm, SlurmFile, SlurmPlugins, SlurmSetup, Trial,
+    CgroupMount, ConfigFile, OwnFile, OwnProcess, PodName, Rights, Setup, Slurm, SlurmFile, SlurmPlugins,
+    SlurmSetup, Trial,
 };
 pub use text::{Answer, HexBytes, Text};
 pub use unit::{Container, ContainerDevice, DeviceNumber, NamedNode, Unit};
@@ -106,6 +107,9 @@ pub struct Observation {
     /// What the files of systemd's units say about devices.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub units: Vec<Unit>,
+    /// Names of pods, as kubelet names the directories of their logs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pods: Vec<PodName>,
     /// What files of container runtimes say about the devices of containers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub containers: Vec<Container>,

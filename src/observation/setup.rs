@@ -190,6 +190,34 @@ pub struct OwnFile {
     pub path_finds: Option<String>,
 }
 
+/// A pod's name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct PodName {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its uid, which its cgroup is named by.
+    pub uid: String,
+}
+
+/// What a running gpumap itself takes; what is not known is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct OwnProcess {
+    /// Processor time in user and system mode, in seconds.
+    pub cpu_seconds: Option<f64>,
+    /// Bytes in RAM.
+    pub resident_bytes: Option<u64>,
+    /// Bytes of the address space.
+    pub virtual_bytes: Option<u64>,
+    /// Open files.
+    pub open_files: Option<u64>,
+    /// How many may be open.
+    pub files_limit: Option<u64>,
+    /// When it began, in seconds since 1970.
+    pub begun_at: Option<f64>,
+}
+
 /// Slurm's files and hook environment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Slurm {

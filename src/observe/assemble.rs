@@ -12,7 +12,7 @@ use super::problems::{self, Log};
 use super::processes::{by_pid, collect, users};
 use super::programs::cache::{self, ProgramCache};
 use super::programs::symbols;
-use super::{containers, gpu, host, rights, slurm_config as config, slurm_daemon, units, view};
+use super::{containers, gpu, host, pods, rights, slurm_config as config, slurm_daemon, units, view};
 use crate::model::ProblemCode;
 use crate::observation::{Observation, Problem, Process, Text, take_regions};
 use crate::sys::bpf::CGROUP_DEVICE_PROGRAM;
@@ -91,6 +91,9 @@ pub(super) fn observe(
     }
     if options.units {
         observation.units = units::collect(options, &seen, &mut log);
+    }
+    if options.detail {
+        observation.pods = pods::collect(&options.unit_root, &mut log);
     }
     if options.containers {
         let seen: Vec<_> = seen.iter().map(|seen| &seen.cgroup).collect();

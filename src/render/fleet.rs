@@ -23,6 +23,7 @@ pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result
         writeln!(out)?;
     }
     jobs(out, style, fleet)?;
+    claimed_twice(out, style, fleet)?;
     drift(out, style, fleet)?;
     problems(out, style, fleet)?;
     totals(out, style, fleet)
@@ -58,6 +59,16 @@ fn job(out: &mut dyn Write, style: Style, job: &JobDifference) -> io::Result<()>
         let text = format!("{compared}{}{numbers} on {}", grant.gpus, set(style, &grant.on));
         wrap::write(out, "    ", 6, usize::from(style.width), &text)
     })
+}
+
+fn claimed_twice(out: &mut dyn Write, style: Style, fleet: &Fleet) -> io::Result<()> {
+    let shown = if style.all { fleet.claimed_twice.len() } else { SHOWN };
+    for one in fleet.claimed_twice.iter().take(shown) {
+        let text = format!("{} claim the same {}", set(style, &one.on), one.what());
+        wrap::write(out, "NODES ", 2, usize::from(style.width), &text)?;
+    }
+    more(out, fleet.claimed_twice.len().saturating_sub(shown))?;
+    if fleet.claimed_twice.is_empty() { Ok(()) } else { writeln!(out) }
 }
 
 fn drift(out: &mut dyn Write, style: Style, fleet: &Fleet) -> io::Result<()> {

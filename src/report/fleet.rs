@@ -23,7 +23,8 @@ pub struct Fleet {
     pub documents: usize,
     /// From which severity on a finding makes the exit status 1.
     pub fail_on: FailOn,
-    /// Whether a finding is as severe as that.
+    /// Whether a finding is as severe as that, or a job or a node: a job that lacks GPUs on
+    /// a node and a GPU that two nodes claim are warnings, any other difference is a note.
     pub failed: bool,
     /// Findings by severity, on all nodes together, without those of the baseline.
     pub counts: Counts,
@@ -39,6 +40,9 @@ pub struct Fleet {
     pub problems: Vec<FleetProblem>,
     /// In what the nodes differ, and what they have in common.
     pub drift: Vec<Drift>,
+    /// What several nodes claim and only one can have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub claimed_twice: Vec<ClaimedTwice>,
     /// Jobs that run on several nodes.
     pub jobs: FleetJobs,
     /// When the nodes were looked at.
@@ -122,7 +126,7 @@ pub struct FleetProblem {
 /// One property of nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Drift {
-    /// The property: `kernel`, `cgroups`, `driver NAME`, `gpus`, `gres.conf`,
+    /// The property: `kernel`, `cgroups`, `driver NAME`, `gpus`, `MIG instances`, `gres.conf`,
     /// `audit configuration`, `gpumap`, or `programs of KIND` for the device programs
     /// of owners of a kind.
     pub what: String,
@@ -140,6 +144,32 @@ pub struct DriftValue {
     pub value: String,
     /// Where.
     pub on: NodeSet,
+}
+
+/// What several nodes claim and only one can have: a copied image, a cloned machine, or a
+/// document of another node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ClaimedTwice {
+    /// How many GPUs, by UUID, all of these nodes have.
+    pub gpus: usize,
+    /// Whether they have one boot id.
+    pub boot: bool,
+    /// The nodes.
+    pub on: NodeSet,
+}
+
+impl ClaimedTwice {
+    /// What it is, and how that comes about.
+    pub fn what(&self) -> String {
+        let gpus = match self.gpus {
+            0 => None,
+            1 => Some("GPU".to_owned()),
+            count => Some(format!("{count} GPUs")),
+        };
+        let what: Vec<String> = gpus.into_iter().chain(self.boot.then(|| "boot".to_owned())).collect();
+        let why = "a copied image, a cloned machine, or a document of another node";
+        format!("{}: {why}", what.join(" and "))
+    }
 }
 
 /// Jobs on several nodes.

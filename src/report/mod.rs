@@ -41,9 +41,9 @@ pub use diff::{AllocationChange, Diff, GpuChange, NodeDiff, OwnerAt, OwnerGpus, 
 pub use document::{DoctorCheck, Document, Note, Payload, SCHEMA};
 pub use event::{DevicesEvent, Event, EventProcess, LostBy, MoveEvent, PolicyEvent, PolicyProgram, Value};
 pub use fleet::{
-    Drift, DriftValue, Fleet, FleetFinding, FleetJobs, FleetNode, FleetNodeFinding, FleetNodeProblem,
-    FleetNodes, FleetOwner, FleetOwners, FleetPage, FleetProblem, FleetSet, FleetTimes, GpuNumbers,
-    JobDifference, JobGrant, NodeSet,
+    ClaimedTwice, Drift, DriftValue, Fleet, FleetFinding, FleetJobs, FleetNode, FleetNodeFinding,
+    FleetNodeProblem, FleetNodes, FleetOwner, FleetOwners, FleetPage, FleetProblem, FleetSet, FleetTimes,
+    GpuNumbers, JobDifference, JobGrant, NodeSet,
 };
 pub use free::{Free, Holder};
 pub use gpu::{Gpu, GpuNode, MigInstance};

@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -357,4 +358,50 @@ fn no_directory_yet() {
     errors.read_to_string(&mut rest).expect("text");
     assert!(!rest.contains("gpumap.prom"), "{rest}");
     fs::remove_dir_all(&directory).expect("a directory");
+}
+
+/// Make sure that systemd hears when metrics are there, and often enough that gpumap still
+/// works, however seldom it looks; and that what gpumap itself takes is in no text file,
+/// where node_exporter has the same for itself.
+#[test]
+fn service_manager() {
+    let Some(_host) = host::shared() else { return };
+    let top = Cgroup::new().expect("a cgroup");
+    let directory: PathBuf = std::env::temp_dir().join(top.path().file_name().expect("a name"));
+    fs::create_dir(&directory).expect("a directory");
+    let (socket, file) = (directory.join("notify"), directory.join("gpumap.prom"));
+    let manager = UnixDatagram::bind(&socket).expect("a socket");
+    manager.set_read_timeout(Some(patience())).expect("a time limit");
+    let mut command =
+        node::command(&["export", "--every", "1h", "--textfile", file.to_str().expect("a name")]);
+    command.arg("--cgroup-root").arg(top.path()).arg("--gpu-root").arg(node::four_gpus());
+    command.env("NOTIFY_SOCKET", &socket).env("WATCHDOG_USEC", "1000000");
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the built program");
+    let heard = || {
+        let mut text = [0; 256];
+        let length = manager.recv(&mut text).expect("a message");
+        String::from_utf8_lossy(&text[..length]).into_owned()
+    };
+    assert_eq!(heard(), "READY=1\nWATCHDOG=1");
+    let text = fs::read_to_string(&file).expect("metrics are there before that");
+    assert!(text.contains("\ngpumap_gpus 4\n") && !text.contains("process_cpu"), "{text}");
+    assert_eq!((heard().as_str(), heard().as_str()), ("WATCHDOG=1", "WATCHDOG=1"));
+    child.kill().expect("a child");
+    child.wait().expect("an end");
+    fs::remove_dir_all(&directory).expect("a directory");
+}
+
+/// Make sure that a listener tells what gpumap itself takes, as other exporters do.
+#[test]
+fn own_process() {
+    let Some(_host) = host::shared() else { return };
+    let top = Cgroup::new().expect("a cgroup");
+    let exporter = Exporter::start(&top, &[]);
+    let value = |name: &str| exporter.value(name).unwrap_or_default();
+    assert!(value("process_resident_memory_bytes") > 1e6 && value("process_cpu_seconds_total") > 0.0);
+    assert!(value("process_virtual_memory_bytes") > value("process_resident_memory_bytes"));
+    assert!(value("process_open_fds") > 3.0 && value("process_max_fds") >= value("process_open_fds"));
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+    let age = now.as_secs_f64() - value("process_start_time_seconds");
+    assert!((0.0..600.0).contains(&age), "{age}");
 }

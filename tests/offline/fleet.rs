@@ -501,3 +501,20 @@ fn a_gigabyte() {
     assert_eq!(document["fleet"]["nodes"]["answered"]["count"], 10_000);
     println!("10,000 nodes took {:?}", began.elapsed());
 }
+
+/// Make sure that one question to a node gives its jobs and its findings, and that findings
+/// alone are asked for with the rest.
+#[test]
+fn one_question() {
+    let saved = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/audit/dropped-denials/trigger.json");
+    let asked = gpumap(&["--from", saved, "node", "--json", "--compact", "--audit"], b"");
+    let node = json(&asked);
+    assert!(node["compact"].is_object() && node["findings"][0]["id"] == "dropped-denials", "{node}");
+    assert_ne!(asked.status.code(), Some(1), "a finding is no failure of the question");
+    let report = gpumap(&["fleet", "-"], &asked.stdout);
+    let said = text(&report.stdout);
+    assert!(said.contains("dropped-denials") && !said.contains("audited"), "{said}{}", text(&report.stderr));
+    assert_eq!(report.status.code(), Some(1));
+    let alone = gpumap(&["--from", saved, "node", "--json", "--audit"], b"");
+    assert_eq!(alone.status.code(), Some(2));
+}

@@ -65,7 +65,8 @@ fn leftovers_are_logged() {
     let (said, _) = logged("epilog.sh", Some(&format!("{line}; exit 1")));
     assert!(said.contains("left process 12 (uid 1000, by environment) on nvidia0: ended"), "{said}");
     assert!(!said.contains("could not tell"), "{said}");
-    let (said, _) = logged("epilog.sh", Some(&format!("{line}; echo 'one process cannot be read' >&2; exit 3")));
+    let (said, _) =
+        logged("epilog.sh", Some(&format!("{line}; echo 'one process cannot be read' >&2; exit 3")));
     assert!(said.contains("left process 12") && said.contains("exit 3"), "{said}");
     assert!(said.contains("one process cannot be read"), "{said}");
 }

@@ -135,7 +135,9 @@ fn systemd_units() {
         let mut command = Command::new("systemd-analyze");
         command.args(["verify", "--man=no"]).arg(work.join(unit)).output().expect("systemd-analyze")
     };
-    for unit in ["gpumap-audit.service", "gpumap-audit.timer", "gpumap-watch.service"] {
+    for unit in
+        ["gpumap-audit.service", "gpumap-audit.timer", "gpumap-watch.service", "gpumap-export.service"]
+    {
         let output = verify(unit);
         let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
         let ours: Vec<&str> = complaints.lines().filter(|line| line.contains("gpumap-")).collect();

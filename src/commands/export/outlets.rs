@@ -9,15 +9,18 @@ use super::listen::Server;
 use crate::cli::ExportArgs;
 use crate::commands::files;
 use crate::commands::invocation::{Failure, Invocation};
-use crate::export::{Family, JobMapping};
+use crate::export::{self, Family, JobMapping};
 use crate::model::ProblemCode;
-use crate::observation::Problem;
+use crate::observation::{OwnProcess, Problem};
+use crate::observe;
 use crate::render::{self, MetricsFormat};
 
 /// The outlets that the caller named; standard output if there is none.
 pub(super) struct Outlets<'a> {
     args: &'a ExportArgs,
     server: Option<Server>,
+    /// When this gpumap began, in seconds since 1970.
+    begun_at: f64,
 }
 
 impl<'a> Outlets<'a> {
@@ -33,7 +36,7 @@ impl<'a> Outlets<'a> {
     }
 
     pub(super) fn new(args: &'a ExportArgs, server: Option<Server>) -> Self {
-        Self { args, server }
+        Self { args, server, begun_at: jiff::Timestamp::now().as_duration().as_secs_f64() }
     }
 
     /// Hands metrics to all of them. Those that work get them even if another fails.
@@ -43,7 +46,8 @@ impl<'a> Outlets<'a> {
         families: &[Family],
     ) -> Result<(), Failure> {
         if let Some(server) = &self.server {
-            server.publish(families)?;
+            let own = OwnProcess { begun_at: Some(self.begun_at), ..observe::own_process() };
+            server.publish(&[families, &export::own_process(&own)].concat())?;
         }
         if let Some(path) = &self.args.textfile {
             return files::save_public(path, |out| render::metrics(out, MetricsFormat::Classic, families));

@@ -17,6 +17,7 @@ use crate::commands::resident;
 use crate::commands::resident::budget::Budget;
 use crate::commands::resident::look::{Decoding, Look};
 use crate::commands::resident::monitor::Monitor;
+use crate::commands::resident::service_manager::ServiceManager;
 use crate::export::Changes;
 use crate::model::ProblemCode;
 use crate::observation::Problem;
@@ -39,6 +40,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &ExportArgs) -> Result<
         return Err(Failure::new(ProblemCode::Usage, "--from", why, needs));
     }
     let collector = Collector::new(invocation, args)?;
+    let mut manager = ServiceManager::connect();
     let bound = args.listen.map(Bound::new).transpose()?;
     resident::give_up_rights(ProblemCode::Export)?;
     let signals = resident::signals(ProblemCode::Export)?;
@@ -59,9 +61,14 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &ExportArgs) -> Result<
     let mut exporter = Exporter { invocation, outlets, changes, look, told, failing };
     exporter.looked();
     exporter.publish()?;
+    manager.ready();
     let (mut next, mut pending) = (Instant::now() + every, false);
     loop {
-        match wait(&signals, next, &mut decoding)? {
+        let until = manager.next().map_or(next, |ask| ask.min(next));
+        let waited = wait(&signals, until, &mut decoding)?;
+        manager.works();
+        match waited {
+            Waited::Time if Instant::now() < next => continue,
             Waited::Signal => return Ok(Exit::Yes),
             Waited::Look(look) => {
                 budget.took(look.decoding);

@@ -6,6 +6,7 @@ pub(super) mod look;
 pub(super) mod monitor;
 pub(super) mod output;
 pub(super) mod scope;
+pub(super) mod service_manager;
 
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};

@@ -138,7 +138,8 @@ fn drift(fleet: &Fleet, sections: &Sections<'_>) -> Markup {
     html! {
         section #drift aria-labelledby="drift-title" {
             div.title { h2 #drift-title { "Differences" } p.muted { "What most nodes have stands first." } }
-            @if different.is_empty() { p.empty { "The nodes are alike in all that was compared." } }
+            @if different.is_empty() && fleet.claimed_twice.is_empty() { p.empty { "The nodes are alike in all that was compared." } }
+            @for one in fleet.claimed_twice.iter().take(SHOWN) { article { header { h3 { "Several nodes claim the same " (text::sentence(&one.what())) } } p { (sections.set(&one.on)) } } }
             @for one in different { article { header { h3 { (text::name(&one.what)) } } (values(one, sections)) } }
             @if !same.is_empty() { h3 { "Alike on all nodes that tell" } @for one in same { article { header { h3 { (text::name(&one.what)) } } (values(one, sections)) } } }
         }
