@@ -22,10 +22,10 @@ use crate::model::FailOn;
 /// named; nodes that did not answer, or not with everything. gpumap asks no node
 /// itself: Slurm, clush or Ansible do.
 ///
-/// The exit status is 1 if a finding of a node is as severe as --fail-on says, where a job
-/// that lacks GPUs on a node, and a GPU that two nodes claim, count as a warning, and any
-/// other difference between nodes as a note, whatever else could not be seen; 3 if there is none but a node is missing or not
-/// complete or a document could not be used; 2 if gpumap could not work; else 0.
+/// The exit status is 1 if a finding of a node is as severe as --fail-on says, whatever
+/// else could not be seen. A job that lacks GPUs on a node counts as a warning, and any
+/// other difference between nodes as a note. It is 3 if there is none but a node is missing
+/// or not complete or a document could not be used; 2 if gpumap could not work; else 0.
 #[derive(Debug, Default, Args)]
 #[command(after_help = "\
 Examples:
@@ -49,8 +49,8 @@ pub struct FleetArgs {
     pub expect_file: Option<PathBuf>,
     /// Exit with 1 from this severity on.
     ///
-    /// A job that has fewer GPUs on a node than on most of its nodes, and a GPU that two
-    /// nodes claim, are warnings. Nodes that differ in anything else are a note.
+    /// A job that has fewer GPUs on a node than on most of its nodes is a warning. Nodes
+    /// that differ in anything else, and a GPU that two of them claim, are a note.
     #[arg(long, value_name = "SEVERITY", value_enum, default_value_t = FailOn::Warning)]
     pub fail_on: FailOn,
     /// Show only findings that a former report did not have.

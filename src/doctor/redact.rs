@@ -98,7 +98,7 @@ fn slurm(setup: &mut Setup, host: &str) {
         if let Answer::Known(values) = &mut file.values {
             let others = values.iter_mut().filter(|(key, _)| !SLURM_WORDS.contains(&key.as_str()));
             others.for_each(|(key, it)| {
-                *it = if key == "nodename" { node(it, host) } else { REDACTED.to_owned() }
+                *it = if key.as_str() == "nodename" { node(it, host) } else { REDACTED.to_owned() }
             });
         }
     }

@@ -119,7 +119,7 @@ fn reported(groups: Vec<Told<'_>>) -> Vec<FleetFinding> {
 fn unlike(fleet: &Fleet) -> Option<Severity> {
     let mut grants = fleet.jobs.differing.iter().flat_map(|job| &job.grants);
     let lacks = grants.any(|grant| grant.compared == GrantComparison::Missing);
-    if lacks || fleet.claimed_twice.iter().any(|one| one.gpus > 0) {
+    if lacks {
         return Some(Severity::Warning);
     }
     let differs = !fleet.jobs.differing.is_empty()

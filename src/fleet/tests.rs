@@ -260,7 +260,7 @@ fn claimed_and_failed() {
     let told: Vec<_> =
         of(&same).0.claimed_twice.iter().map(|it| (it.on.nodes.clone(), it.gpus, it.boot)).collect();
     assert_eq!(told, [("n[1-2]".to_owned(), 1, false), ("n[1,3]".to_owned(), 0, true)]);
-    assert!(fails(&same, FailOn::Warning) && !fails(&same, FailOn::Critical));
+    assert!(fails(&same, FailOn::Note) && !fails(&same, FailOn::Warning));
     let less = |name: &str| node(name, NOW, |it| it["compact"]["owners"]["allowed"][0] = "1".into());
     let usual = |name: &str| node(name, NOW, |_| {});
     let short = [usual("n1"), usual("n2"), less("n3")];

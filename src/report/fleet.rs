@@ -24,7 +24,7 @@ pub struct Fleet {
     /// From which severity on a finding makes the exit status 1.
     pub fail_on: FailOn,
     /// Whether a finding is as severe as that, or a job or a node: a job that lacks GPUs on
-    /// a node and a GPU that two nodes claim are warnings, any other difference is a note.
+    /// a node is a warning, any other difference between nodes is a note.
     pub failed: bool,
     /// Findings by severity, on all nodes together, without those of the baseline.
     pub counts: Counts,

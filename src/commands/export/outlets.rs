@@ -47,7 +47,9 @@ impl<'a> Outlets<'a> {
     ) -> Result<(), Failure> {
         if let Some(server) = &self.server {
             let own = OwnProcess { begun_at: Some(self.begun_at), ..observe::own_process() };
-            server.publish(&[families, &export::own_process(&own)].concat())?;
+            let mut all = families.to_vec();
+            all.extend(export::own_process(&own));
+            server.publish(&all)?;
         }
         if let Some(path) = &self.args.textfile {
             return files::save_public(path, |out| render::metrics(out, MetricsFormat::Classic, families));
