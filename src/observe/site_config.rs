@@ -42,6 +42,7 @@ pub(super) fn read(options: &Options, log: &mut Log) -> SiteConfig {
         read_all(file, &mut text, LIMIT)?;
         Ok(Some((text, facts.uid() == 0 && facts.mode() & 0o022 == 0)))
     };
+    // Told; nothing is known of owners then.
     let Some((text, is_roots)) = read().map_err(|errno| log.failed(&*name, errno)).ok().flatten() else {
         return SiteConfig::default();
     };
