@@ -1,7 +1,6 @@
 //! The site's configuration, `/etc/gpumap.toml`.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -9,6 +8,7 @@ use jiff::tz::TimeZone;
 use serde::{Deserialize, Deserializer, de};
 
 use crate::model::Severity;
+use crate::observation::{OwnerPattern, SlurmFiles};
 
 /// The configuration of an audit. Unknown keys are errors.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -21,27 +21,15 @@ pub struct Config {
     /// Daemons that may hold any GPU, besides those that gpumap knows.
     #[serde(rename = "daemon")]
     pub daemons: Vec<Daemon>,
+    /// Owners of cgroups that no list of gpumap's knows.
+    #[serde(rename = "owner")]
+    pub owners: Vec<OwnerPattern>,
     /// Severity by id, instead of the usual one.
     pub severity: BTreeMap<String, Severity>,
     /// Findings that are known and accepted.
     pub ignore: Vec<Ignore>,
     /// Where Slurm's files are.
     pub slurm: SlurmFiles,
-}
-
-/// Where Slurm's files are, if gpumap does not find them by itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct SlurmFiles {
-    /// The directory of `slurm.conf` and `gres.conf`, from `/` on.
-    #[serde(deserialize_with = "absolute")]
-    pub directory: Option<PathBuf>,
-}
-
-/// A path from `/` on.
-fn absolute<'de, D: Deserializer<'de>>(source: D) -> Result<Option<PathBuf>, D::Error> {
-    let path = PathBuf::deserialize(source)?;
-    if path.is_absolute() { Ok(Some(path)) } else { Err(de::Error::custom("write a path from / on")) }
 }
 
 /// Sharing by design.

@@ -3,12 +3,10 @@
 
 use std::str::FromStr;
 
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
-
-use super::config::{Config, Ignore, SlurmFiles};
+use super::config::{Config, Ignore};
 use super::findings::{kind, kinds};
 use super::kind::Kind;
+use crate::owner::pattern_mistake;
 
 /// A mistake in a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,37 +18,14 @@ pub struct ConfigError {
     pub why: String,
 }
 
-impl ConfigError {
-    /// What a text says, or the line of the mistake in it.
-    fn parsed<T: DeserializeOwned>(text: &str) -> Result<T, Self> {
-        toml::from_str(text).map_err(|error| Self {
-            line: error.span().map(|span| line_at(text, span.start)),
-            why: one_line(error.message()),
-        })
-    }
-}
-
-impl SlurmFiles {
-    /// What a configuration says of them, whatever else is in it.
-    ///
-    /// # Errors
-    ///
-    /// The text is no TOML, or this table of it is not understood.
-    pub fn of(text: &str) -> Result<Self, ConfigError> {
-        #[derive(Default, Deserialize)]
-        #[serde(default)]
-        struct Part {
-            slurm: SlurmFiles,
-        }
-        ConfigError::parsed(text).map(|part: Part| part.slurm)
-    }
-}
-
 impl FromStr for Config {
     type Err = ConfigError;
 
     fn from_str(text: &str) -> Result<Self, ConfigError> {
-        let config: Self = ConfigError::parsed(text)?;
+        let config: Self = toml::from_str(text).map_err(|error| ConfigError {
+            line: error.span().map(|span| line_at(text, span.start)),
+            why: one_line(error.message()),
+        })?;
         config.check(text)?;
         Ok(config)
     }
@@ -66,6 +41,9 @@ impl Config {
                 let line = text.lines().position(|line| line.contains(id)).map(|line| line + 1);
                 return Err(ConfigError { line, why: no_such_id(id) });
             }
+        }
+        if let Some(why) = self.owners.iter().find_map(pattern_mistake) {
+            return Err(ConfigError { line: None, why });
         }
         let bad = |ignore: &&Ignore| ignore.reason.trim().is_empty();
         match self.ignore.iter().find(bad) {

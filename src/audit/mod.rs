@@ -22,12 +22,12 @@ use crate::analyse::{self, AnalyseError, CallerAllocation, Inspection, TimeLimit
 use crate::observation::{Observation, Verification};
 use crate::report::{Audit, AuditOptions, Checked, Finding, Payload};
 
-pub use config::{ActivityLimits, Config, Daemon, Ignore, Sharing, SlurmFiles};
+pub use config::{ActivityLimits, Config, Daemon, Ignore, Sharing};
 pub use config_reader::{ConfigError, no_such_id};
 pub use findings::{kind, kinds};
 pub use free::free;
 pub use kind::Kind;
-pub use outcome::{AuditScope, compare, judge};
+pub use outcome::{AuditScope, Baseline, compare, judge};
 
 use facts::Facts;
 

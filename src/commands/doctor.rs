@@ -2,7 +2,6 @@
 
 use super::files::saved;
 use super::invocation::{Failure, Invocation};
-use super::subject::allocation;
 use crate::activity::{Mode, Session};
 use crate::cli::{DoctorArgs, Exit};
 use crate::model::{CheckState, EngineTask, ProblemCode};
@@ -32,7 +31,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &DoctorArgs) -> Result<
             (observation, *setup)
         }
         None => {
-            allocation::slurm_files(invocation, args.slurm.gres_conf.as_deref(), None)?;
+            invocation.wanted_facts.gres_conf.clone_from(&args.slurm.gres_conf);
             (observe::gpus(&invocation.options()), setup(invocation))
         }
     };

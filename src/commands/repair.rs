@@ -76,7 +76,7 @@ fn plan(invocation: &mut Invocation<'_>, args: &RepairArgs) -> Result<Planned, F
     invocation.wanted_facts.units = true;
     invocation.wanted_facts.containers = true;
     invocation.wanted_facts.slurm = true;
-    allocation::slurm_files(invocation, args.gres_conf.as_deref(), None)?;
+    invocation.wanted_facts.gres_conf.clone_from(&args.gres_conf);
     let (observation, path) = resolve(invocation, args)?;
     let like = match &args.like {
         Some(file) => {

@@ -1,12 +1,23 @@
 //! How the node is set up: the facts that `gpumap doctor` judges, and Slurm's files.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::{Answer, Environment, Text};
 use crate::model::EngineTask;
+
+/// Owners of cgroups that the site's configuration describes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OwnerPattern {
+    /// Pattern of the path of their cgroups: `*` for any part of a name, and `{job}`,
+    /// `{name}`, `{user}`, `{uid}`, `{step}`, `{task}` for what a part of it says.
+    pub cgroup: String,
+    /// Their kind.
+    pub kind: String,
+}
 
 /// The setup of a node. No name of a user, job or process is in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -188,6 +199,21 @@ pub struct OwnFile {
     /// The file that the name `gpumap` stands for by `PATH`, if that is another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_finds: Option<String>,
+}
+
+/// Where Slurm's files are, as the site's configuration says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SlurmFiles {
+    /// The directory of `slurm.conf` and `gres.conf`, from `/` on.
+    #[serde(deserialize_with = "absolute")]
+    pub directory: Option<PathBuf>,
+}
+
+/// A path from `/` on.
+fn absolute<'de, D: Deserializer<'de>>(source: D) -> Result<Option<PathBuf>, D::Error> {
+    let path = PathBuf::deserialize(source)?;
+    if path.is_absolute() { Ok(Some(path)) } else { Err(de::Error::custom("write a path from / on")) }
 }
 
 /// A pod's name.

@@ -37,6 +37,7 @@ pub(crate) mod programs;
 mod rights;
 pub mod scanner;
 mod setup;
+mod site_config;
 mod slurm_config;
 mod slurm_daemon;
 mod slurm_places;

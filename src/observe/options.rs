@@ -23,8 +23,6 @@ pub struct Options {
     pub users: bool,
     /// The path of Slurm's `gres.conf`. By default the usual places are tried.
     pub gres_conf: Option<PathBuf>,
-    /// The directory of Slurm's files, as the site's configuration names it.
-    pub slurm_directory: Option<PathBuf>,
     /// Whether gpumap runs in a hook of Slurm.
     pub hook: bool,
     /// Whether to read what systemd's unit files say about devices.
@@ -54,7 +52,6 @@ impl Default for Options {
             detail: false,
             users: false,
             gres_conf: None,
-            slurm_directory: None,
             hook: false,
             units: false,
             slurm: false,

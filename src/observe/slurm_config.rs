@@ -17,6 +17,7 @@ use crate::observation::{ConfigFile, Environment, Slurm, Text, Variable};
 use crate::observe::clock::modified_at;
 use crate::observe::options::Options;
 use crate::observe::problems::Log;
+use crate::observe::site_config;
 use crate::observe::slurm_daemon;
 use crate::observe::slurm_places::{SlurmPlaces, below, is_none};
 use crate::slurm_conf;
@@ -38,7 +39,7 @@ pub(in crate::observe) fn places(
     seen: &[u32],
     log: &mut Log,
 ) -> SlurmPlaces {
-    let directory = options.slurm_directory.as_deref();
+    let directory = site_config::read(options, log).slurm.directory;
     let mut pids = BTreeSet::from_iter(seen.iter().copied());
     if directory.is_none() {
         match slurm_daemon::hinted(cgroups) {
@@ -55,7 +56,7 @@ pub(in crate::observe) fn places(
             }
         }
     }
-    SlurmPlaces::find(Path::new("/"), directory, &daemons)
+    SlurmPlaces::find(Path::new("/"), directory.as_deref(), &daemons)
 }
 
 /// What helps where it is not known which files Slurm uses.

@@ -1,10 +1,10 @@
 //! The configuration of this node, `gpumap.toml`: the exceptions that it is meant to
 //! have.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::{name, read};
-use crate::audit::{Config, SlurmFiles};
+use crate::audit::Config;
 use crate::commands::invocation::{Failure, Invocation};
 use crate::model::ProblemCode;
 use crate::report::AuditConfig;
@@ -34,24 +34,6 @@ pub(crate) fn config(
     };
     let config = found.text.parse().map_err(bad)?;
     Ok((config, Some(found)))
-}
-
-/// The directory of Slurm's files that the configuration of this node names, if there is
-/// one, whatever else is in it.
-pub(crate) fn slurm_directory(
-    invocation: &mut Invocation<'_>,
-    named: Option<&Path>,
-) -> Result<Option<PathBuf>, Failure> {
-    let path = named.unwrap_or(Path::new(USUAL));
-    if named.is_none() && !is_there(path)? {
-        return Ok(None);
-    }
-    let text = load(invocation, path)?.text;
-    let files = SlurmFiles::of(&text).map_err(|error| {
-        let needs = "see CONFIGURATION in gpumap-audit(1)";
-        Failure::new(ProblemCode::BadConfig, path.to_string_lossy(), error.to_string(), needs)
-    })?;
-    Ok(files.directory)
 }
 
 /// Whether there is such a file; one that cannot be looked at is no "no".

@@ -57,8 +57,6 @@ pub struct WantedFacts {
     pub hook: bool,
     /// Slurm's `gres.conf` in another place than the usual ones.
     pub gres_conf: Option<PathBuf>,
-    /// The directory of Slurm's files, as the site's configuration names it.
-    pub slurm_directory: Option<PathBuf>,
     /// Names of the users of processes whose details are not wanted.
     pub users: bool,
     /// What systemd's unit files say about devices.
@@ -115,7 +113,6 @@ impl<'a> Invocation<'a> {
             deadline: self.deadline(),
             detail: self.wanted_facts.detail,
             gres_conf: self.wanted_facts.gres_conf.clone(),
-            slurm_directory: self.wanted_facts.slurm_directory.clone(),
             hook: self.wanted_facts.hook,
             users: self.wanted_facts.users,
             units: self.wanted_facts.units,

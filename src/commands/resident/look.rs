@@ -85,7 +85,7 @@ impl Looker {
         invocation.wanted_facts.detail = true;
         invocation.wanted_facts.units = true;
         let gres_conf = slurm.gres_conf.clone();
-        allocation::slurm_files(invocation, gres_conf.as_deref(), config)?;
+        invocation.wanted_facts.gres_conf.clone_from(&gres_conf);
         let (config, _) = files::config(invocation, config, None)?;
         Ok(Self { config, state, gres_conf, copes })
     }

@@ -18,36 +18,13 @@ pub(crate) fn granted(args: &AllocationArgs) -> CallerAllocation {
 /// Asks observation to look for it. A saved observation has its own hook
 /// environment, or none: this process's is of another moment.
 pub(crate) fn request(invocation: &mut Invocation<'_>, args: &SlurmArgs) -> Result<(), Failure> {
-    request_with(invocation, args, None)
-}
-
-/// The same with the configuration that the caller names.
-pub(crate) fn request_with(
-    invocation: &mut Invocation<'_>,
-    args: &SlurmArgs,
-    config: Option<&Path>,
-) -> Result<(), Failure> {
     if args.from_env && invocation.global.from.is_some() {
         let needs = "name the job, and what it was allocated with --allocated";
         return Err(Failure::new(ProblemCode::Usage, "--from-env", "does not go with --from", needs));
     }
     invocation.wanted_facts.detail = true;
     invocation.wanted_facts.hook = args.from_env;
-    slurm_files(invocation, args.file.gres_conf.as_deref(), config)
-}
-
-/// Asks observation to read Slurm's files: `gres.conf` where the caller says, else all of
-/// them where `config`, or the usual configuration of the node, says.
-pub(crate) fn slurm_files(
-    invocation: &mut Invocation<'_>,
-    gres_conf: Option<&Path>,
-    config: Option<&Path>,
-) -> Result<(), Failure> {
-    invocation.wanted_facts.gres_conf = gres_conf.map(Path::to_owned);
-    // A saved observation is of a node with files of its own.
-    if invocation.global.from.is_none() {
-        invocation.wanted_facts.slurm_directory = files::slurm_directory(invocation, config)?;
-    }
+    invocation.wanted_facts.gres_conf.clone_from(&args.file.gres_conf);
     Ok(())
 }
 

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use super::slurm_plugins;
 use crate::observation::{Answer, ConfigFile, SlurmFile, SlurmSetup};
 use crate::observe::Options;
+use crate::observe::problems::Log;
+use crate::observe::site_config;
 use crate::observe::slurm_config::{INCLUDED, read, with_included};
 use crate::observe::slurm_daemon;
 use crate::observe::slurm_places::{SlurmPlaces, below, is_none};
@@ -25,7 +27,10 @@ pub(super) fn collect(options: &Options) -> SlurmSetup {
         Ok(daemons) => (daemons, None),
         Err(why) => (Vec::new(), Some(why)),
     };
-    let places = SlurmPlaces::find(root, options.slurm_directory.as_deref(), &daemons);
+    let mut log = Log::new(None);
+    let directory = site_config::read(options, &mut log).slurm.directory;
+    let unread = log.problems.first().map(|problem| format!("{}: {}", problem.what, problem.why));
+    let places = SlurmPlaces::find(root, directory.as_deref(), &daemons);
     let beside = |name| Vec::from_iter(places.beside(name));
     let slurm_conf = first(root, places.confs(), SLURM_CONF).map(|(file, _)| file);
     let gres_places =
@@ -46,7 +51,7 @@ pub(super) fn collect(options: &Options) -> SlurmSetup {
         gres_conf,
         gres_text: gres_text.flatten(),
         looked_for: looked_for.iter().map(|path| path.to_string_lossy().into_owned()).collect(),
-        unknown: places.unknown().map(str::to_owned).or(unseen),
+        unknown: places.unknown().map(str::to_owned).or(unread).or(unseen),
     }
 }
 
