@@ -266,25 +266,15 @@ fn names(slurm: &Slurm, host: &str) -> Names {
 
 fn meaning(slurm: &Slurm, names: &Names, gpus: &[Gpu]) -> Result<(Vec<Slot>, bool), String> {
     let Some(file) = &slurm.gres_conf else {
-        let places = places(&slurm.looked_for);
+        let places = match slurm.looked_in.as_slice() {
+            [] => String::new(),
+            places => format!(" in {}", places.join(", ")),
+        };
         return Err(format!("no gres.conf was found{places}; --gres-conf FILE names it, and {HELP}"));
     };
     let gres = gres::read(&file.text.lossy(), names);
     let slots = gres.and_then(|gres| order::slots(&gres, gpus));
     slots.map_err(|why| format!("{}{}: {why}; {HELP}", file.path, with(&file.included)))
-}
-
-/// Where it was looked for: one place, or the directories of the usual ones.
-fn places(looked_for: &[String]) -> String {
-    let directory = |file: &String| file.strip_suffix("/gres.conf").unwrap_or(file).to_owned();
-    match looked_for {
-        [] => String::new(),
-        [one] => format!(" ({one} is not there)"),
-        several => {
-            let all: Vec<String> = several.iter().map(directory).collect();
-            format!(" (looked in {})", all.join(", "))
-        }
-    }
 }
 
 /// The files that are included, since lines are counted with theirs.

@@ -205,9 +205,12 @@ pub struct OwnFile {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SlurmFiles {
-    /// The directory of `slurm.conf` and `gres.conf`, from `/` on.
+    /// The directory of `slurm.conf`, `cgroup.conf` and `gres.conf`, from `/` on.
     #[serde(deserialize_with = "absolute")]
     pub directory: Option<PathBuf>,
+    /// The path of `gres.conf`, if that is elsewhere.
+    #[serde(deserialize_with = "absolute")]
+    pub gres_conf: Option<PathBuf>,
 }
 
 /// A path from `/` on.
@@ -250,9 +253,9 @@ pub struct Slurm {
     /// The node's `gres.conf`, which decides what Slurm's GPU numbers mean.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gres_conf: Option<ConfigFile>,
-    /// Where it was looked for, if none was found.
+    /// The directories that were looked in, where none was found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub looked_for: Vec<String>,
+    pub looked_in: Vec<String>,
     /// When that file was last changed, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gres_conf_modified_at: Option<String>,

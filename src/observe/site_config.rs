@@ -35,7 +35,7 @@ pub(super) struct SiteConfig {
 impl SiteConfig {
     /// Whether it says nothing of facts.
     fn is_empty(&self) -> bool {
-        self.owners.is_empty() && self.slurm.directory.is_none()
+        self.owners.is_empty() && self.slurm == SlurmFiles::default()
     }
 }
 

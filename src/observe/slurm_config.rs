@@ -39,9 +39,9 @@ pub(in crate::observe) fn places(
     seen: &[u32],
     log: &mut Log,
 ) -> SlurmPlaces {
-    let directory = site_config::read(options, log).slurm.directory;
+    let site = site_config::read(options, log).slurm;
     let mut pids = BTreeSet::from_iter(seen.iter().copied());
-    if directory.is_none() {
+    if site.directory.is_none() {
         match slurm_daemon::hinted(cgroups) {
             Ok(hinted) => pids.extend(hinted),
             Err((path, errno)) => log.failed(path.to_string_lossy(), errno),
@@ -56,19 +56,19 @@ pub(in crate::observe) fn places(
             }
         }
     }
-    SlurmPlaces::find(Path::new("/"), directory.as_deref(), &daemons)
+    SlurmPlaces::find(Path::new("/"), &site, &daemons)
 }
 
 /// What helps where it is not known which files Slurm uses.
-const NAMED: &str = "--gres-conf FILE, or directory under [slurm] in /etc/gpumap.toml";
+const NAMED: &str = "--gres-conf FILE, or slurm.directory in /etc/gpumap.toml";
 
 /// Collects both.
 pub(in crate::observe) fn collect(options: &Options, places: &SlurmPlaces, log: &mut Log) -> Slurm {
-    let (gres_conf, looked_for) = gres_conf(options, places, log);
+    let (gres_conf, looked_in) = gres_conf(options, places, log);
     let modified = gres_conf.as_ref().map(|file| (modified_at(Path::new(&file.path)), &file.path));
     let gres_conf_modified_at = modified.and_then(|(time, path)| log.there(path, time));
     let hook = options.hook.then(|| hook(std::env::vars_os()));
-    Slurm { gres_conf, gres_conf_modified_at, looked_for, hook }
+    Slurm { gres_conf, looked_in, gres_conf_modified_at, hook }
 }
 
 /// The name of the cluster, from `slurm.conf`; `None` where no file can be read or the
@@ -96,7 +96,7 @@ fn cluster_name(text: &str) -> Option<String> {
 /// The file that was named, else the first that exists; or where it was looked for. One
 /// that exists and cannot be read is a problem, and no other is taken in its place.
 fn gres_conf(options: &Options, places: &SlurmPlaces, log: &mut Log) -> (Option<ConfigFile>, Vec<String>) {
-    if let Some(path) = &options.gres_conf {
+    if let Some(path) = options.gres_conf.as_deref().or(places.gres_conf()) {
         return (found(path, read(path), true, log).flatten(), Vec::new());
     }
     let beside = hook_conf(options).map(|path| path.with_file_name("gres.conf"));
@@ -107,7 +107,8 @@ fn gres_conf(options: &Options, places: &SlurmPlaces, log: &mut Log) -> (Option<
     if let Some(why) = places.unknown() {
         log.add(ProblemCode::Unreadable, "gres.conf", why, NAMED);
     }
-    (None, candidates.iter().map(|path| path.to_string_lossy().into_owned()).collect())
+    let directories = candidates.iter().filter_map(|path| path.parent());
+    (None, directories.map(|path| path.to_string_lossy().into_owned()).collect())
 }
 
 /// `None` where there is no such file, and that is no problem.

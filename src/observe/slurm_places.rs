@@ -9,6 +9,7 @@ use nix::errno::Errno;
 
 use super::problems::errno_of;
 use super::slurm_daemon::Daemon;
+use crate::observation::SlurmFiles;
 use crate::sys::absence::is_absence;
 use crate::sys::retry::again;
 
@@ -39,26 +40,38 @@ const USUAL: [&str; 6] = [
 pub(super) struct SlurmPlaces {
     /// One where it is known, or where one is there; else all that it may be.
     confs: Vec<PathBuf>,
+    /// The `gres.conf` that the site names.
+    gres_conf: Option<PathBuf>,
     /// Why it is not known which it is.
     unknown: Option<String>,
 }
 
 impl SlurmPlaces {
-    /// The places below `root`. `directory` is what the site names.
-    pub(super) fn find(root: &Path, directory: Option<&Path>, daemons: &[Daemon]) -> Self {
-        if let Some(directory) = directory {
-            return Self { confs: vec![directory.join("slurm.conf")], unknown: None };
-        }
+    /// The places below `root`. `site` is what the site names.
+    pub(super) fn find(root: &Path, site: &SlurmFiles, daemons: &[Daemon]) -> Self {
+        let gres_conf = site.gres_conf.clone();
+        let found = match &site.directory {
+            Some(directory) => Self::one(directory.join("slurm.conf")),
+            None => Self::of_daemons(root, daemons),
+        };
+        Self { gres_conf, ..found }
+    }
+
+    fn one(conf: PathBuf) -> Self {
+        Self { confs: vec![conf], ..Self::default() }
+    }
+
+    fn of_daemons(root: &Path, daemons: &[Daemon]) -> Self {
         let named: BTreeMap<&PathBuf, u32> =
             daemons.iter().filter_map(|one| Some((one.conf.as_ref()?, one.pid))).collect();
         match Vec::from_iter(&named).as_slice() {
             [] => Self::usual(root, daemons),
-            [(conf, _)] if conf.is_absolute() => Self { confs: vec![conf.to_path_buf()], unknown: None },
+            [(conf, _)] if conf.is_absolute() => Self::one(conf.to_path_buf()),
             [(conf, pid), rest @ ..] => {
                 let others = rest.iter().map(|(conf, pid)| format!(", slurmd {pid} with {}", conf.display()));
                 let others = others.collect::<String>();
                 let why = format!("slurmd {pid} was started with {}{others}", conf.display());
-                Self { confs: Vec::new(), unknown: Some(why) }
+                Self { unknown: Some(why), ..Self::default() }
             }
         }
     }
@@ -85,7 +98,7 @@ impl SlurmPlaces {
         if let Some(found) = confs.iter().find(|conf| may_be_there(&below(root, conf))) {
             confs = vec![found.clone()];
         }
-        Self { confs, unknown: None }
+        Self { confs, ..Self::default() }
     }
 
     /// The files named `slurm.conf`, in the order in which they are tried.
@@ -96,6 +109,11 @@ impl SlurmPlaces {
     /// The places of another of Slurm's files, in this order.
     pub(super) fn beside<'a>(&'a self, name: &'a str) -> impl Iterator<Item = PathBuf> + 'a {
         self.confs.iter().map(move |conf| conf.with_file_name(name))
+    }
+
+    /// The `gres.conf` that the site names.
+    pub(super) fn gres_conf(&self) -> Option<&Path> {
+        self.gres_conf.as_deref()
     }
 
     /// Why it is not known where they are.
@@ -115,9 +133,9 @@ pub(super) fn is_none(errno: Errno) -> bool {
     errno == Errno::ENOTDIR || is_absence(errno)
 }
 
-/// Where an absolute path is below `root`.
+/// Where an absolute path is below `root`; any other is the caller's own.
 pub(super) fn below(root: &Path, path: &Path) -> PathBuf {
-    root.join(path.strip_prefix("/").unwrap_or(path))
+    path.strip_prefix("/").map_or_else(|_| path.to_owned(), |inside| root.join(inside))
 }
 
 #[cfg(test)]
@@ -125,7 +143,8 @@ mod tests {
     use super::*;
 
     fn confs(root: &Path, directory: Option<&str>, daemons: &[Daemon]) -> Vec<String> {
-        let places = SlurmPlaces::find(root, directory.map(Path::new), daemons);
+        let site = SlurmFiles { directory: directory.map(Into::into), ..SlurmFiles::default() };
+        let places = SlurmPlaces::find(root, &site, daemons);
         places.confs().iter().map(|path| path.display().to_string()).collect()
     }
 
@@ -160,7 +179,8 @@ mod tests {
     /// found, leave it unknown.
     #[test]
     fn unknown() {
-        let of = |daemons: &[Daemon]| SlurmPlaces::find(Path::new("/nowhere"), None, daemons);
+        let of =
+            |daemons: &[Daemon]| SlurmPlaces::find(Path::new("/nowhere"), &SlurmFiles::default(), daemons);
         let two = of(&[daemon(None, Some("/a/slurm.conf")), daemon(None, Some("/b/slurm.conf"))]);
         assert!(two.confs().is_empty() && two.unknown().unwrap().contains("/b/slurm.conf"));
         assert!(of(&[daemon(None, Some("slurm.conf"))]).unknown().is_some());

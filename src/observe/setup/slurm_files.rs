@@ -28,15 +28,17 @@ pub(super) fn collect(options: &Options) -> SlurmSetup {
         Err(why) => (Vec::new(), Some(why)),
     };
     let mut log = Log::new(None);
-    let directory = site_config::read(options, &mut log).slurm.directory;
+    let site = site_config::read(options, &mut log).slurm;
     let unread = log.problems.first().map(|problem| format!("{}: {}", problem.what, problem.why));
-    let places = SlurmPlaces::find(root, directory.as_deref(), &daemons);
+    let places = SlurmPlaces::find(root, &site, &daemons);
     let beside = |name| Vec::from_iter(places.beside(name));
     let slurm_conf = first(root, places.confs(), SLURM_CONF).map(|(file, _)| file);
-    let gres_places =
-        options.gres_conf.as_ref().map_or_else(|| beside("gres.conf"), |path| vec![path.clone()]);
     // What the caller names is a path of his own.
-    let gres_root = if options.gres_conf.is_some() { Path::new("") } else { root.as_path() };
+    let (gres_root, gres_places) = match (&options.gres_conf, places.gres_conf()) {
+        (Some(path), _) => (Path::new("/"), vec![path.clone()]),
+        (None, Some(path)) => (root.as_path(), vec![path.to_owned()]),
+        (None, None) => (root.as_path(), beside("gres.conf")),
+    };
     let (gres_conf, gres_text) = first(gres_root, &gres_places, GRES_CONF).unzip();
     let is_found = slurm_conf.is_some() || gres_conf.is_some();
     let looked_for = if is_found { &[] } else { places.confs() };
