@@ -37,7 +37,7 @@ pub use environment::{Environment, Variable};
 pub use process::{Detail, HeldDevice, Process, UnseenProcesses, User};
 pub use setup::{
     CgroupMount, ConfigFile, OwnFile, OwnProcess, OwnerPattern, PodName, Rights, Setup, Slurm, SlurmFile,
-    SlurmPlugins, SlurmSetup, Trial,
+    SlurmFiles, SlurmPlugins, SlurmSetup, Trial,
 };
 pub use text::{Answer, HexBytes, Text};
 pub use unit::{Container, ContainerDevice, DeviceNumber, NamedNode, Unit};

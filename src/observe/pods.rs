@@ -41,11 +41,8 @@ fn named(directory: &str) -> Option<PodName> {
     let is_name = |text: &str| {
         !text.is_empty() && text.bytes().all(|c| c.is_ascii_alphanumeric() || b"-.".contains(&c))
     };
-    [&namespace, &name, &uid].into_iter().all(|text| is_name(text)).then_some(PodName {
-        namespace,
-        name,
-        uid,
-    })
+    let are_names = [&namespace, &name, &uid].into_iter().all(|text| is_name(text));
+    are_names.then_some(PodName { namespace, name, uid })
 }
 
 #[cfg(test)]
