@@ -5,8 +5,10 @@
 //! Needs setpriv, strace and unshare.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output};
 
 use serde_json::Value;
 
@@ -144,7 +146,7 @@ fn slurm_files() {
         &[
             ("slurm.conf", "TaskPlugin=task/affinity,task/cgroup\nGresTypes=gpu\n"),
             ("cgroup.conf", "constraindevices=no\nConstrainDevices = yes\n"),
-            ("gres.conf", "NodeName=x Name=gpu File=/dev/nvidia[0-3]\n"),
+            ("gres.conf", "Name=gpu File=/dev/nvidia[0-3]\n"),
         ],
     );
     assert_eq!(judge(&good), ["ok"; 3]);
@@ -156,6 +158,66 @@ fn slurm_files() {
         &[("slurm.conf", "include a\n"), ("cgroup.conf", "Include b\n"), ("gres.conf", "include /c\n")],
     );
     assert_eq!(judge(&elsewhere), ["unknown"; 3]);
+}
+
+/// A program called slurmd that was started like this, until the value goes.
+struct Slurmd(Child);
+
+impl Slurmd {
+    fn start(directory: &Path, uid: u32, arguments: &[&str], variable: Option<&Path>) -> Self {
+        let file = directory.join("slurmd");
+        fs::write(&file, "#!/bin/sh\nwhile :; do sleep 1; done\n").expect("a script");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("a mode");
+        let mut command = Command::new(&file);
+        command.args(arguments).env_clear().env("PATH", "/usr/bin:/bin").uid(uid);
+        command.envs(variable.map(|path| ("SLURM_CONF", path)));
+        Self(command.spawn().expect("a shell"))
+    }
+}
+
+impl Drop for Slurmd {
+    fn drop(&mut self) {
+        let _gone = self.0.kill();
+        let _gone = self.0.wait();
+    }
+}
+
+/// Make sure that Slurm's files are those that the running slurmd was started with, by its
+/// options before its environment, and that a user's program of that name names none.
+#[test]
+fn files_of_the_running_slurmd() {
+    let Some(_host) = host::exclusive() else { return };
+    let root = std::env::temp_dir().join(format!("gpumap-slurmd-{}", std::process::id()));
+    for place in ["option", "variable"] {
+        fs::create_dir_all(root.join(place)).expect("a directory");
+        fs::write(root.join(place).join("site.conf"), "TaskPlugin=task/cgroup\n").expect("a file");
+        fs::write(root.join(place).join("gres.conf"), "Name=gpu File=/dev/nvidia0\n").expect("a file");
+    }
+    let (option, variable) = (root.join("option/site.conf"), root.join("variable/site.conf"));
+    let named = || {
+        let (document, _) = node::json(&["doctor"]);
+        let found = check(&document, "slurm.configuration")["found"].as_str().expect("text").to_owned();
+        let saved = node::json(&["snapshot"]).0;
+        let gres = saved["slurm"]["gres_conf"]["path"].as_str().unwrap_or_default().to_owned();
+        (found, gres)
+    };
+    for (uid, arguments, environment, place) in [
+        (0, vec!["-D", "-f", option.to_str().expect("text")], Some(variable.as_path()), Some("option")),
+        (0, vec!["-D"], Some(variable.as_path()), Some("variable")),
+        (65534, vec!["-f", option.to_str().expect("text")], None, None),
+    ] {
+        let _slurmd = Slurmd::start(&root, uid, &arguments, environment);
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        let (found, gres) = named();
+        match place {
+            Some(place) => {
+                let gres_conf = root.join(place).join("gres.conf").display().to_string();
+                assert!(found.contains(&gres_conf) && gres == gres_conf, "{found} {gres}");
+            }
+            None => assert!(!found.contains("gpumap-slurmd") && !gres.contains("gpumap-slurmd"), "{found}"),
+        }
+    }
+    fs::remove_dir_all(&root).expect("an end");
 }
 
 /// Runs `doctor` with these arguments by a gpumap at a path of its own, in a mount, host
