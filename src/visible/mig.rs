@@ -117,7 +117,7 @@ fn step(population: &Population<'_>, entry: &[u8]) -> Step {
 
 /// The instance with this whole UUID, if a list tells.
 fn by_uuid(population: &Population<'_>, entry: &[u8]) -> Step {
-    let of_gpu = |place: &usize| population.gpu(*place).mig.iter().enumerate().map(|(at, it)| (at, it));
+    let of_gpu = |place: &usize| population.gpu(*place).mig.iter().enumerate();
     let all = population.present.iter().flat_map(|place| of_gpu(place).map(|(at, it)| (*place, at, it)));
     let all: Vec<_> = all.filter(|(_, _, instance)| instance.uuid.is_some()).collect();
     let is_meant = |uuid: &str| uuid.as_bytes().eq_ignore_ascii_case(entry);
