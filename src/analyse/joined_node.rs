@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use crate::gpu::{self, SharedNode};
 use crate::model::{CgroupPath, Device, Request, Verdict};
-use crate::observation::{self, Observation, PodName, Process, Program, Text};
+use crate::observation::{self, Observation, Process, Program, Text};
 use crate::owner::Directory;
 use crate::policy::{Decoder, Followed, Policy, TimeLimit};
 use crate::report::{self, Cgroup, Effective, Gpu, Payload};
@@ -37,7 +37,6 @@ pub(super) struct JoinedNode<'a> {
     tree: Tree<'a>,
     cgroups: HashMap<&'a Text, &'a observation::Cgroup>,
     users: HashMap<u32, &'a Text>,
-    pods: HashMap<&'a str, &'a PodName>,
     limit: TimeLimit,
     /// Behind a cell, because a question to it may decode something. It asks nobody back,
     /// so that no borrow meets another.
@@ -61,7 +60,6 @@ impl<'a> JoinedNode<'a> {
             tree: Tree::new(&observation.cgroups),
             cgroups: observation.cgroups.iter().map(|cgroup| (&cgroup.path, cgroup)).collect(),
             users: observation.users.iter().map(|user| (user.uid, &user.name)).collect(),
-            pods: observation.pods.iter().map(|pod| (pod.uid.as_str(), pod)).collect(),
             limit: limit.clone(),
             decoder: RefCell::new(Decoder::of_programs(&observation.programs, limit)),
             policies: Policies::new(observation),
@@ -78,11 +76,6 @@ impl<'a> JoinedNode<'a> {
     /// The name of a user, if the node has one.
     pub(super) fn user(&self, uid: u32) -> Option<&'a Text> {
         self.users.get(&uid).copied()
-    }
-
-    /// The name of the pod with this uid, if the node knows it.
-    pub(super) fn pod(&self, uid: &str) -> Option<&'a PodName> {
-        self.pods.get(uid).copied()
     }
 
     /// The GPUs that the processes `inside` a cgroup may open: one view, or one for

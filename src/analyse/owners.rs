@@ -129,7 +129,6 @@ impl<'a> Owners<'a> {
             cgroup: entry.top.lossy().into_owned(),
             cgroup_hex: entry.top.hex(),
             users: users(&processes),
-            pod: entry.owner.pod.as_deref().and_then(|uid| join.pod(uid)).cloned(),
             processes: processes.len(),
             unseen: entry.unseen.clone(),
             allocated: allocated::of(&entry.owner, &facts, join, numbering, granted),

@@ -55,8 +55,10 @@ pub(super) fn families(names: &OwnerNames<'_>) -> Vec<Family> {
 /// Whose an owner is, after its name: one sample, so that a join by the name finds one.
 fn whose(name: &OwnerName, rows: &[&OwnerSets]) -> Vec<String> {
     let users: BTreeSet<&str> = rows.iter().flat_map(|row| &row.users).map(String::as_str).collect();
-    let pod = rows.iter().find_map(|row| row.pod.as_ref());
-    let (namespace, pod) = pod.map(|pod| (pod.namespace.clone(), pod.name.clone())).unwrap_or_default();
+    // A pod's name is NAMESPACE/NAME, where the node knows it.
+    let pods = rows.iter().map(|row| outermost(&row.owner)).filter(|owner| owner.kind == OwnerKind::Pod);
+    let pod = pods.filter_map(|owner| owner.name.as_deref()?.split_once('/')).next();
+    let (namespace, pod) = pod.map(|(space, pod)| (space.to_owned(), pod.to_owned())).unwrap_or_default();
     let users = Vec::from_iter(users).join(",");
     name.after([]).into_iter().chain([users, namespace, pod]).collect()
 }

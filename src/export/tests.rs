@@ -3,7 +3,6 @@
 use super::metric::plain;
 use super::*;
 use crate::model::{JobIdSource, Owner, OwnerKind, Severity, SharingMode};
-use crate::observation::PodName;
 use crate::report::{
     Activity, Document, Finding, FindingKind, Gpu, GpuSet, GpuWork, MigInstance, OwnerActivity, OwnerSets,
     OwnerWork, Payload, Work,
@@ -132,8 +131,7 @@ fn whose() {
     };
     let mut pod = owner(OwnerKind::Pod, None, "", &["GPU-1"]);
     pod.owner.pod = Some("u-1".to_owned());
-    pod.pod =
-        Some(PodName { namespace: "team".to_owned(), name: "train-0".to_owned(), uid: "u-1".to_owned() });
+    pod.owner.name = Some("team/train-0".to_owned());
     let all = of_owners(vec![users(job(7), &["bob", "alice"]), users(job(7), &["alice"]), pod], 10);
     assert_eq!(labels(&all, "gpumap_owner_info"), ["pod u-1 team train-0", "slurm 7 alice,bob"]);
 }

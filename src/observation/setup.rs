@@ -219,17 +219,6 @@ fn absolute<'de, D: Deserializer<'de>>(source: D) -> Result<Option<PathBuf>, D::
     if path.is_absolute() { Ok(Some(path)) } else { Err(de::Error::custom("write a path from / on")) }
 }
 
-/// A pod's name.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-pub struct PodName {
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-    /// Its uid, which its cgroup is named by.
-    pub uid: String,
-}
-
 /// What a running gpumap itself takes; what is not known is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct OwnProcess {

@@ -29,7 +29,6 @@ pub(crate) mod mountinfo;
 mod options;
 mod own_process;
 pub(crate) mod pinned;
-mod pods;
 mod problems;
 pub(crate) mod processes;
 pub(crate) mod procfile;

@@ -1,7 +1,9 @@
 //! Reads what the site's configuration, `/etc/gpumap.toml`, says of facts: whose cgroups
-//! with other schedulers' names are, and where Slurm's files are. What it says of findings is the audit's.
+//! with other schedulers' names are, where Slurm's files are, and where a list of MIG
+//! instances is. What it says of findings is the audit's.
 
 use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
 
 use serde::Deserialize;
 
@@ -30,12 +32,22 @@ pub(super) struct SiteConfig {
     pub(super) owners: Vec<OwnerPattern>,
     /// Where Slurm's files are.
     pub(super) slurm: SlurmFiles,
+    /// MIG.
+    pub(super) mig: MigConfig,
+}
+
+/// What it says of MIG.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct MigConfig {
+    /// A file with what `nvidia-smi -L` printed.
+    pub(super) list: Option<PathBuf>,
 }
 
 impl SiteConfig {
     /// Whether it says nothing of facts.
     fn is_empty(&self) -> bool {
-        self.owners.is_empty() && self.slurm == SlurmFiles::default()
+        self.owners.is_empty() && self.slurm == SlurmFiles::default() && self.mig.list.is_none()
     }
 }
 

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{AllocationSource, Owner, SharingMode};
-use crate::observation::{PodName, UnseenProcesses};
+use crate::observation::UnseenProcesses;
 
 /// One owner and its four sets. None is inferred from another.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -23,9 +23,6 @@ pub struct OwnerSets {
     /// most [`USERS_NAMED`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub users: Vec<String>,
-    /// Of a pod its namespace and name, where the node knows them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pod: Option<PodName>,
     /// Its processes, without those of the scheduler itself.
     pub processes: usize,
     /// Those that cannot be seen from where gpumap runs, so that what they ask for and
