@@ -44,13 +44,6 @@ pub(super) struct MigConfig {
     pub(super) list: Option<PathBuf>,
 }
 
-impl SiteConfig {
-    /// Whether it says nothing of facts.
-    fn is_empty(&self) -> bool {
-        self.owners.is_empty() && self.slurm == SlurmFiles::default() && self.mig.list.is_none()
-    }
-}
-
 /// Reads it; nothing where there is no file. A file that cannot be read, that others than
 /// root may write, or that is malformed is a problem, and says nothing.
 pub(super) fn read(options: &Options, log: &mut Log) -> SiteConfig {
@@ -69,7 +62,7 @@ pub(super) fn read(options: &Options, log: &mut Log) -> SiteConfig {
     };
     let found = String::from_utf8(text).map_err(|_| "not UTF-8".to_owned());
     match found.and_then(|text| parsed(&text)) {
-        Ok(found) if found.is_empty() || is_roots => found,
+        Ok(found) if is_roots || (found.owners.is_empty() && found.slurm == SlurmFiles::default()) => found,
         Ok(_) => {
             let needs = "a file that root alone may write";
             log.add(
@@ -106,7 +99,7 @@ mod tests {
         let text = "[sharing]\ngpus = ['*']\n[[owner]]\ncgroup = '/a/{job}'\nkind = 'acme'\n";
         let found = parsed(text).unwrap().owners;
         assert_eq!((found.len(), found[0].kind.as_str()), (1, "acme"));
-        assert!(parsed("").unwrap().is_empty());
+        assert!(parsed("").unwrap().owners.is_empty());
         let slurm = parsed("[slurm]\ndirectory = '/opt/site/etc'\n").unwrap().slurm;
         assert_eq!(slurm.directory.as_deref(), Some(std::path::Path::new("/opt/site/etc")));
         for bad in ["[slurm]\ndirectory = 'etc'\n", "[slurm]\nfile = '/x'\n"] {
