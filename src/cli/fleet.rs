@@ -53,7 +53,8 @@ pub struct FleetArgs {
     /// that differ in anything else, and a GPU that two of them claim, are a note.
     #[arg(long, value_name = "SEVERITY", value_enum, default_value_t = FailOn::Warning)]
     pub fail_on: FailOn,
-    /// Show only findings that a former report did not have.
+    /// Show only findings that a former report did not have; jobs that it had with unlike
+    /// GPUs do not fail again.
     ///
     /// FILE is what `gpumap fleet --json` printed.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]

@@ -8,7 +8,7 @@ use crate::observation::{ConfigFile, SlurmFile};
 use crate::report::Gpu;
 use crate::slurm_conf;
 
-pub(super) const KIND: CheckKind = CheckKind {
+pub(super) const KINDS: &[CheckKind] = &[CheckKind {
     id: "slurm.gres",
     page: "Slurm denies the devices that gres.conf names for this node and allows all others: a GPU that is missing \
            there is open to every job. So is every GPU where slurm.conf has no GresTypes=gpu, where lines have no \
@@ -16,7 +16,7 @@ pub(super) const KIND: CheckKind = CheckKind {
            of another vendor, a plugin (gpu_nvml.so, gpu_rsmi.so and their kin) that is not installed. gres.conf \
            also fixes what Slurm's GPU numbers mean.",
     look: gres,
-};
+}];
 
 /// The values of AutoDetect (gres.conf(5) of Slurm 26.05).
 const AUTO_DETECT: [&str; 6] = ["nvml", "nvidia", "rsmi", "oneapi", "nrt", "off"];

@@ -26,13 +26,14 @@ pub use redact::{REDACTED, redact};
 use kind::NodeFacts;
 
 /// The parts, in the order of the answer and of the manual.
-const PARTS: [&[CheckKind]; 8] = [
+const PARTS: [&[CheckKind]; 9] = [
     rights::KINDS,
     kernel::KINDS,
     engines::KINDS,
     cgroups::KINDS,
     drivers::KINDS,
     slurm::KINDS,
+    gres::KINDS,
     software::KINDS,
     own::KINDS,
 ];

@@ -42,7 +42,6 @@ pub(super) const KINDS: &[CheckKind] = &[
         page: "ConstrainDevices has an effect with task/cgroup in TaskPlugin of slurm.conf alone.",
         look: task_plugin,
     },
-    super::gres::KIND,
 ];
 
 fn configuration(node: &NodeFacts<'_>) -> Option<CheckResult> {

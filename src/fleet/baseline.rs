@@ -1,15 +1,20 @@
 //! A former report, whose findings are left out of the next one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-use super::findings::Known;
 use crate::report::SCHEMA;
 
-/// The findings of a former `fleet --json`.
+/// The fingerprints that a former report had, by node.
+pub(super) type Known = BTreeMap<String, BTreeSet<u64>>;
+
+/// The findings of a former `fleet --json`, and the jobs that had unlike GPUs.
 #[derive(Debug, Default)]
-pub struct Baseline(Known);
+pub struct Baseline {
+    known: Known,
+    jobs: BTreeSet<String>,
+}
 
 /// Why a file is no former report.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +37,19 @@ struct Document {
 struct Report {
     #[serde(default)]
     fingerprints: BTreeMap<String, Vec<String>>,
+    #[serde(default)]
+    jobs: Jobs,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Jobs {
+    differing: Vec<Job>,
+}
+
+#[derive(Deserialize)]
+struct Job {
+    job: String,
 }
 
 impl Baseline {
@@ -45,11 +63,18 @@ impl Baseline {
         let report = document.fleet.filter(|_| document.schema == SCHEMA).ok_or(BadBaseline::Other)?;
         let number = |text: &String| u64::from_str_radix(text, 16).ok();
         let nodes = report.fingerprints.into_iter();
-        Ok(Self(nodes.map(|(node, texts)| (node, texts.iter().filter_map(number).collect())).collect()))
+        let known = nodes.map(|(node, texts)| (node, texts.iter().filter_map(number).collect()));
+        let jobs = report.jobs.differing.into_iter().map(|job| job.job);
+        Ok(Self { known: known.collect(), jobs: jobs.collect() })
     }
 
     /// The fingerprints by node.
     pub(super) fn known(&self) -> &Known {
-        &self.0
+        &self.known
+    }
+
+    /// Whether a job had unlike GPUs on its nodes already.
+    pub(super) fn has_job(&self, job: &str) -> bool {
+        self.jobs.contains(job)
     }
 }

@@ -4,6 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::baseline::Baseline;
 use super::gather::Gatherer;
 use super::hostlist;
 use crate::model::{FailOn, GrantComparison, OwnerKind, Severity};
@@ -11,9 +12,6 @@ use crate::report::{Counts, Fleet, FleetFinding};
 
 /// Groups of one id and severity that are reported by their words; the rest is one group.
 const GROUPS: usize = 50;
-
-/// The fingerprints that a former report had, by node.
-pub(super) type Known = BTreeMap<String, BTreeSet<u64>>;
 
 /// A group while it is put together.
 #[derive(Debug, Default)]
@@ -46,12 +44,12 @@ type Key<'a> = (Reverse<Severity>, &'a str, Option<&'a OwnerKind>, &'a str);
 type Told<'a> = (Key<'a>, Group<'a>);
 
 /// Fills in all of a report that is about findings.
-pub(super) fn fill(fleet: &mut Fleet, gatherer: &Gatherer, known: &Known, fail_on: FailOn) {
+pub(super) fn fill(fleet: &mut Fleet, gatherer: &Gatherer, baseline: &Baseline, fail_on: FailOn) {
     let mut groups: BTreeMap<Key<'_>, Group<'_>> = BTreeMap::new();
     for (name, node) in &gatherer.nodes {
         let Some(audit) = &node.audit else { continue };
         fleet.ignored += audit.what.ignored;
-        let old = known.get(name);
+        let old = baseline.known().get(name);
         let mut now = BTreeSet::new();
         for row in &audit.what.findings {
             let is_known = |fingerprint: &&u64| old.is_some_and(|old| old.contains(fingerprint));
@@ -76,7 +74,7 @@ pub(super) fn fill(fleet: &mut Fleet, gatherer: &Gatherer, known: &Known, fail_o
         }
     }
     fleet.findings = reported(bounded(groups));
-    count(fleet, fail_on);
+    count(fleet, baseline, fail_on);
 }
 
 /// Groups of one id and severity beyond the largest ones as one group.
@@ -115,9 +113,10 @@ fn reported(groups: Vec<Told<'_>>) -> Vec<FleetFinding> {
     groups.into_iter().map(one).collect()
 }
 
-/// How severe it is that nodes are not alike.
-fn unlike(fleet: &Fleet) -> Option<Severity> {
-    let mut grants = fleet.jobs.differing.iter().flat_map(|job| &job.grants);
+/// How severe it is that nodes are not alike. A job that the baseline has is known.
+fn unlike(fleet: &Fleet, baseline: &Baseline) -> Option<Severity> {
+    let new = fleet.jobs.differing.iter().filter(|job| !baseline.has_job(&job.job));
+    let mut grants = new.flat_map(|job| &job.grants);
     let lacks = grants.any(|grant| grant.compared == GrantComparison::Missing);
     if lacks {
         return Some(Severity::Warning);
@@ -128,7 +127,7 @@ fn unlike(fleet: &Fleet) -> Option<Severity> {
     differs.then_some(Severity::Note)
 }
 
-fn count(fleet: &mut Fleet, fail_on: FailOn) {
+fn count(fleet: &mut Fleet, baseline: &Baseline, fail_on: FailOn) {
     let of = |severity| {
         fleet
             .findings
@@ -141,6 +140,6 @@ fn count(fleet: &mut Fleet, fail_on: FailOn) {
         Counts { critical: of(Severity::Critical), warning: of(Severity::Warning), note: of(Severity::Note) };
     fleet.fail_on = fail_on;
     let limit = fail_on.limit();
-    let worst = fleet.findings.iter().map(|finding| finding.severity).chain(unlike(fleet)).max();
+    let worst = fleet.findings.iter().map(|finding| finding.severity).chain(unlike(fleet, baseline)).max();
     fleet.failed = limit.is_some_and(|limit| worst.is_some_and(|worst| worst >= limit));
 }

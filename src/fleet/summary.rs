@@ -46,7 +46,7 @@ fn settled(gatherer: &mut Gatherer, question: &FleetQuestion) -> (Fleet, Vec<Pro
         times: times::of(gatherer),
         ..Fleet::default()
     };
-    findings::fill(&mut fleet, gatherer, question.baseline.known(), question.fail_on);
+    findings::fill(&mut fleet, gatherer, &question.baseline, question.fail_on);
     if gatherer.nodes.is_empty() {
         let (what, why) = ("no node".to_owned(), "the input holds no document of a node".to_owned());
         let needs = "save them with gpumap node --json --compact, audit --json, or snapshot".to_owned();

@@ -91,7 +91,8 @@ fn gres_conf() {
         assert!(found.0 == state && found.1.contains(part), "{slurm}{gres}: {found:?}");
         // What the answer says without the site's names is the same.
         let redacted = root.check("slurm.gres", &["--redact"]).unwrap();
-        assert!(redacted.0 == state && !redacted.1.contains(&host), "{slurm}{gres}: {redacted:?}");
+        let has_host = redacted.1.split([' ', '.', ',', ':']).any(|word| word == host);
+        assert!(redacted.0 == state && !has_host, "{slurm}{gres}: {redacted:?}");
     }
 }
 
