@@ -1,15 +1,13 @@
 //! The answer of `gpumap leftovers`: processes of one job that still hold its GPUs, and
 //! which of them `--kill` may end.
 
-use jiff::Timestamp;
-
 use super::allocated::{CallerAllocation, source};
 use super::error::AnalyseError;
 use super::job_claim;
 use super::joined_node::JoinedNode;
 use super::processes::Processes;
 use crate::allocation::{Numbering, of_hook};
-use crate::model::{JobEvidence, JobIdSource, NoteCode, Owner};
+use crate::model::{JobEvidence, JobIdSource, NoteCode, Owner, Time};
 use crate::observation::{Answer, Cgroup, Environment, Observation, Problem, Process};
 use crate::owner::{Directory, JobName, inner_job};
 use crate::policy::TimeLimit;
@@ -219,7 +217,7 @@ pub(super) fn spared_because(
             "it left the job's cgroup, and only Slurm's hook environment (SLURM_JOB_START_TIME) tells when the job began",
         );
     };
-    let started = process.started_at.as_ref().and_then(|text| text.parse::<Timestamp>().ok());
+    let started = process.started_at.as_ref().and_then(Time::timestamp);
     match started.map(|started| started.as_second().saturating_add(SLACK) >= began) {
         Some(true) => None,
         Some(false) => Some("it is older than the job"),
@@ -250,7 +248,7 @@ mod tests {
 
     fn leftover(by: &str, uid: u32) -> Leftover {
         let held = Some(vec!["GPU-1".to_owned()]);
-        let started_at = Some("2026-01-01T00:00:10Z".to_owned());
+        let started_at = Some("2026-01-01T00:00:10Z".into());
         let process = Process { uid, held, started_at, ..Process::default() };
         let gpus = vec!["GPU-1".to_owned()];
         Leftover { process, gpus, belongs_by: JobEvidence::of(by), ..Leftover::default() }

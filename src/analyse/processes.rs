@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use jiff::Timestamp;
 
-use crate::model::{ProcessState, Verdict, choosing_variables};
+use crate::model::{ProcessState, Time, Verdict, choosing_variables};
 use crate::observation::{Answer, Detail, Environment, Host, Process};
 use crate::report::{self, Asked, Visible};
 use crate::visible::asked;
@@ -25,7 +25,7 @@ impl Processes {
     pub(super) fn report(&mut self, process: &Process, join: &mut JoinedNode<'_>) -> report::Process {
         let mut answer = holding(process, join);
         let at = started_at(process, &join.observation.host);
-        answer.started_at = at.map(|at| at.to_string());
+        answer.started_at = at.map(Time::from);
         answer.age_seconds = at.and_then(|at| age(at, &join.observation.taken_at));
         if let Some(name) = join.user(process.uid) {
             answer.user = Some(name.lossy().into_owned());
@@ -99,7 +99,7 @@ fn denied(process: &report::Process, view: &GpuVerdicts) -> Vec<String> {
 
 /// When a process was started, to the second.
 fn started_at(process: &Process, host: &Host) -> Option<Timestamp> {
-    let boot: Timestamp = host.boot_time.as_deref()?.parse().ok()?;
+    let boot = host.boot_time.as_ref()?.timestamp()?;
     let seconds = process.start_time.checked_div(host.ticks_per_second?)?;
     let at = boot.as_second().checked_add(i64::try_from(seconds).ok()?)?;
     Timestamp::from_second(at).ok()
@@ -107,9 +107,8 @@ fn started_at(process: &Process, host: &Host) -> Option<Timestamp> {
 
 /// How many seconds before the observation something was; 0 for a process that
 /// started after the observation began.
-fn age(at: Timestamp, taken_at: &str) -> Option<u64> {
-    let taken_at: Timestamp = taken_at.parse().ok()?;
-    Some(u64::try_from(taken_at.as_second().checked_sub(at.as_second())?).unwrap_or(0))
+fn age(at: Timestamp, taken_at: &Time) -> Option<u64> {
+    Some(u64::try_from(taken_at.timestamp()?.as_second().checked_sub(at.as_second())?).unwrap_or(0))
 }
 
 /// A process without its details.

@@ -7,7 +7,7 @@ use super::config::Config;
 use super::tenants::{Place, Tenant, capabilities, is_tenant, whole};
 use crate::analyse::Inspection;
 use crate::model::{
-    CgroupPath, Device, DeviceType, MAX_MAJOR, MAX_MINOR, Owner, OwnerKind, Request, Verdict,
+    CgroupPath, Device, DeviceType, MAX_MAJOR, MAX_MINOR, Owner, OwnerKind, Request, Time, Verdict,
 };
 use crate::observation::{self, Observation};
 use crate::report::{Decision, Gpu, MigInstance, OwnerSets, Policy, Process, Program};
@@ -76,9 +76,9 @@ impl<'a> Facts<'a> {
 
     /// When a program was loaded, and its id: the time is in seconds, and ids grow until
     /// they wrap.
-    pub(super) fn age_of_program(&self, id: u32) -> (&'a str, u32) {
+    pub(super) fn age_of_program(&self, id: u32) -> (Time, u32) {
         let found = self.observation().programs.iter().find(|program| program.id == id);
-        (found.map_or("", |program| program.loaded_at.as_str()), id)
+        (found.map(|program| program.loaded_at.clone()).unwrap_or_default(), id)
     }
 
     /// What the programs in force in a cgroup decide together.

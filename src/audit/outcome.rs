@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use super::config::{Config, Ignore, day};
-use crate::model::{CgroupPath, FailOn, Owner, Severity};
+use crate::model::{CgroupPath, FailOn, Owner, Severity, Time};
 use crate::observation::Text;
 use crate::owner::JobName;
 use crate::report::{Counts, Document, Finding, FixedFinding, OwnerSets, Payload};
@@ -95,7 +95,7 @@ fn fixed(finding: &Finding) -> FixedFinding {
 }
 
 /// Marks findings that the configuration accepts on the day of the observation.
-pub(super) fn mark_ignored(findings: &mut [Finding], config: &Config, taken_at: &str) {
+pub(super) fn mark_ignored(findings: &mut [Finding], config: &Config, taken_at: &Time) {
     let today = day(taken_at);
     for finding in findings {
         let accepted = config.ignore.iter().find(|ignore| covers(ignore, finding, today));

@@ -8,7 +8,7 @@ use super::metric::{
     BUILD, COMPLETE, DURATION, ERRORS, FINDINGS, FINDINGS_IGNORED, GPU, GPUS, INSTANCE, NODE, OBSERVED,
 };
 use super::metric::{Family, count};
-use crate::model::Severity;
+use crate::model::{Severity, Time};
 use crate::observation::CgroupMode;
 use crate::report::{Gpu, Payload};
 
@@ -65,10 +65,9 @@ pub(super) fn look_families(answers: &Answers<'_>) -> Vec<Family> {
     ]
 }
 
-/// A moment (RFC 3339) in seconds since 1970.
-pub(super) fn seconds(moment: &str) -> Option<f64> {
-    let moment: jiff::Timestamp = moment.parse().ok()?;
-    Some(moment.as_duration().as_secs_f64())
+/// A time in seconds since 1970.
+pub(super) fn seconds(time: &Time) -> Option<f64> {
+    Some(time.timestamp()?.as_duration().as_secs_f64())
 }
 
 /// Every id has a sample, so that a rule can tell "none" from "not looked for". An id

@@ -30,7 +30,7 @@ fn job(number: u64) -> OwnerSets {
 }
 
 fn made(payload: Payload, findings: Vec<Finding>, limit: usize) -> Vec<Family> {
-    let node = Document { taken_at: "2026-11-23T00:00:01Z".to_owned(), payload, ..Document::default() };
+    let node = Document { taken_at: "2026-11-23T00:00:01Z".into(), payload, ..Document::default() };
     let audit = Payload { findings: Some(findings), ..Payload::default() };
     let kinds = [FindingKind { id: "a".to_owned(), severity: Severity::Critical, ..FindingKind::default() }];
     families(&Answers { node: &node, audit: &audit, kinds: &kinds, duration: Some(0.5), owner_limit: limit })
@@ -205,7 +205,7 @@ fn activity() {
         ..OwnerActivity::default()
     };
     let owners = vec![did(Some(job(7).owner)), did(Some(job(8).owner)), did(None)];
-    let activity = Activity { at: "2026-11-23T00:00:00.5Z".to_owned(), owners, ..Activity::default() };
+    let activity = Activity { at: "2026-11-23T00:00:00.5Z".into(), owners, ..Activity::default() };
     let payload = Payload {
         owners: Some(vec![job(7), owner(OwnerKind::Cgroup, None, "/a", &[])]),
         activity: Some(Box::new(activity)),
@@ -224,7 +224,7 @@ fn activity() {
 fn counters_of_owners() {
     let work = |job: u64, launches: u64, until: &str| OwnerWork {
         owner: Some(Owner { kind: OwnerKind::Slurm, job_id: Some(job), ..Owner::default() }),
-        until: until.to_owned(),
+        until: until.into(),
         processes: 2,
         gpus: vec![
             GpuWork { counts: Work { launches, ..Work::default() }, ..GpuWork::default() },

@@ -66,6 +66,7 @@ mod program;
 mod repair;
 mod request;
 mod rule;
+mod time;
 mod vacancy;
 mod vgpu;
 
@@ -90,5 +91,6 @@ pub use program::{AttachFlag, MapType, Writer};
 pub use repair::{IntentionSource, JournalState, RepairState, ReplaceMode};
 pub use request::{BadRequests, Request, RequestSet, Verdict, Verdicts};
 pub use rule::{Mask, Numbers, Rule};
+pub use time::Time;
 pub use vacancy::Vacancy;
 pub use vgpu::{InForce, LimitCode, MeantBy, RegionLayout};

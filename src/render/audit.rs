@@ -208,7 +208,7 @@ pub(super) fn process(process: &FindingProcess) -> String {
     };
     let state = process.state.as_ref().filter(|state| !state.is_usual()).map(|state| format!(", {state}"));
     let age = process.age_seconds.map(|seconds| format!(" ({} old)", process::age(seconds)));
-    let started = process.started_at.as_deref().map(|at| format!(", started {}", sanitize::text(at)));
+    let started = process.started_at.as_ref().map(|at| format!(", started {}", sanitize::text(at.as_str())));
     let parts = [state, started, age].into_iter().flatten().collect::<String>();
     format!("{} {comm}, {user}{parts}", process.pid)
 }

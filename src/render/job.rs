@@ -63,7 +63,8 @@ fn heading(out: &mut dyn Write, top: &OwnerSets) -> io::Result<()> {
     writeln!(out, "{}", owner::full(owner))?;
     writeln!(out, "  {}", sanitize::with_hex(&top.cgroup, top.cgroup_hex.as_deref()))?;
     if let Some(sluid) = owner.sluid.as_deref() {
-        let when = owner.submitted_at.as_deref().map(|when| format!(", submitted {}", sanitize::text(when)));
+        let when =
+            owner.submitted_at.as_ref().map(|when| format!(", submitted {}", sanitize::text(when.as_str())));
         writeln!(out, "  SLUID {}{}", sanitize::text(sluid), when.unwrap_or_default())?;
     }
     if let Some(source) = owner.job_id_source.as_ref().filter(|source| **source != JobIdSource::Path) {

@@ -99,7 +99,7 @@ fn identity(out: &mut dyn Write, it: &Process) -> io::Result<()> {
     })?;
     let age = it.age_seconds.map(|seconds| format!(", {} old", process::age(seconds))).unwrap_or_default();
     match &it.started_at {
-        Some(at) => writeln!(out, "  started  {}{age}", sanitize::text(at)),
+        Some(at) => writeln!(out, "  started  {}{age}", sanitize::text(at.as_str())),
         None => writeln!(out, "  started  not known: the observation does not tell when the node was booted"),
     }
 }

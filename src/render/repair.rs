@@ -23,7 +23,7 @@ fn one(out: &mut dyn Write, style: Style, repair: &Repair, gpus: &[Gpu]) -> io::
     let whose = repair.owner.as_ref().map(|whose| format!(" ({})", owner::full(whose))).unwrap_or_default();
     writeln!(out, "{}{}", sanitize::text(&repair.cgroup), sanitize::text(&whose))?;
     if let Some(intention) = &repair.intention {
-        let as_of = intention.as_of.as_deref().map(|time| format!(", as of {time}")).unwrap_or_default();
+        let as_of = intention.as_of.as_ref().map(|time| format!(", as of {time}")).unwrap_or_default();
         writeln!(
             out,
             "  should be allowed, says {}{}",
@@ -76,7 +76,7 @@ fn title(denier: &Denier) -> String {
     let name = if denier.name.is_empty() { String::new() } else { format!(" \"{}\"", denier.name) };
     let writer = denier.writer.as_ref().map(|writer| format!(" ({writer})")).unwrap_or_default();
     let loaded =
-        if denier.loaded_at.is_empty() { String::new() } else { format!(", loaded at {}", denier.loaded_at) };
+        if denier.loaded_at.is_known() { format!(", loaded at {}", denier.loaded_at) } else { String::new() };
     format!("program {}{name}{writer}, attached at {}{loaded}", denier.program, denier.attached_at)
 }
 
@@ -169,7 +169,7 @@ fn one_journal(out: &mut dyn Write, style: Style, journal: &RepairJournal) -> io
         replacement.program,
         sanitize::text(&journal.cgroup)
     )?;
-    writeln!(out, "  {} by {}", sanitize::text(&journal.taken_at), sanitize::text(&journal.who))?;
+    writeln!(out, "  {} by {}", sanitize::text(journal.taken_at.as_str()), sanitize::text(&journal.who))?;
     writeln!(out, "  {}", sanitize::text(&journal.why))?;
     for rule in replacement.adds.iter().take(JOURNALS_SHOWN) {
         writeln!(out, "  {}  {}", style.verdict_column(Verdict::Allow), rules::notation(rule))?;

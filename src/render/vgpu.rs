@@ -273,7 +273,8 @@ fn of_process(limits: &Vgpu) -> Vec<String> {
     if limits.priority == Some(0) {
         notes.push("its priority is high".to_owned());
     }
-    notes.extend(limits.last_launch.as_deref().map(|at| format!("last launch {}", sanitize::text(at))));
+    notes
+        .extend(limits.last_launch.as_ref().map(|at| format!("last launch {}", sanitize::text(at.as_str()))));
     notes
 }
 

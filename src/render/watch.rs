@@ -17,13 +17,7 @@ pub fn write(out: &mut dyn Write, event: &Event, gpus: &[Gpu]) -> io::Result<()>
     if let Some(line) = super::policy_event(event, gpus).filter(|_| event.process.is_none()) {
         return writeln!(out, "{line}");
     }
-    writeln!(out, "{}  {}{}", time(&event.at), who(event), what(event, gpus))
-}
-
-/// The time of day, which is UTC and says so; the date is known to who watches.
-fn time(at: &str) -> String {
-    let time = at.split('T').nth(1).unwrap_or(at);
-    format!("{}Z", time.split(['.', 'Z']).next().unwrap_or_default())
+    writeln!(out, "{}  {}{}", sanitize::text(&event.at.clock()), who(event), what(event, gpus))
 }
 
 /// `31337 python3 (slurm job 4711, step 0): `, and nothing for an event that
@@ -213,10 +207,9 @@ pub fn line(event: &Event, inventory: &[Gpu]) -> Option<String> {
         }
         _ => return None,
     };
-    // The clock of `2026-11-21T10:02:11.123Z`, which is UTC and says so.
-    let clock = event.at.get(11..19).unwrap_or(&event.at);
-    let clock = sanitize::text(clock);
-    Some(format!("{clock}Z {:<7} {}  {what}", event.event.to_string(), subject(event)))
+    let clock = event.at.clock();
+    let clock = sanitize::text(&clock);
+    Some(format!("{clock} {:<7} {}  {what}", event.event.to_string(), subject(event)))
 }
 
 fn subject(event: &Event) -> String {
@@ -361,7 +354,7 @@ mod tests {
         let of =
             |raw: &str| Value { state: ValueState::Value, raw: Some(raw.to_owned()), ..Value::default() };
         let event = Event {
-            at: "2026-01-02T03:04:05.6Z".to_owned(),
+            at: "2026-01-02T03:04:05.6Z".into(),
             event: EventKind::Visible,
             process: Some(EventProcess { pid: 7, comm: "x\x1b[2J".to_owned(), ..EventProcess::default() }),
             variable: Some("CUDA_VISIBLE_DEVICES".to_owned()),
@@ -456,7 +449,7 @@ mod watch_policy_tests {
         assert_eq!(policy.attached.len(), 1);
         assert!(policy.gone.is_empty() && !policy.equal);
         let event = Event {
-            at: "2026-11-21T10:02:11.123Z".to_owned(),
+            at: "2026-11-21T10:02:11.123Z".into(),
             event: EventKind::Policy,
             cgroup: Some(path.lossy().into_owned()),
             owner: Directory::new(&after).of(&path).cloned(),
@@ -493,7 +486,7 @@ mod watch_policy_tests {
         let policy =
             PolicyEvent { attached: vec![program; 9], equal: true, also: 3, ..PolicyEvent::default() };
         let event = Event {
-            at: "\n".to_owned(),
+            at: "\n".into(),
             event: EventKind::Policy,
             cgroup: Some("/a\n10:00:00 policy\u{202e}".to_owned()),
             policy: Some(policy),

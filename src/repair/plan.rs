@@ -487,7 +487,7 @@ impl Planner<'_> {
         let later: Vec<String> = later
             .map(|denier| format!("program {} was loaded at {}", denier.program, denier.loaded_at))
             .collect();
-        if !later.is_empty() && !as_of.is_empty() {
+        if !later.is_empty() && as_of.is_known() {
             let later = later.join(", ");
             self.repair.cautions.push(format!(
                 "{later}, and what should be allowed is as of {as_of}: if somebody narrowed the limit on \

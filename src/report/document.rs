@@ -20,7 +20,7 @@ use super::program::{Check, Program, Proof};
 use super::repair::{Repair, RepairJournal};
 use super::sets::OwnerSets;
 use super::vgpu::{MappedRegion, Region};
-use crate::model::{CheckState, NoteCode};
+use crate::model::{CheckState, NoteCode, Time};
 use crate::observation::{Host, Observation, Problem};
 
 /// The schema name of every document.
@@ -36,7 +36,7 @@ pub struct Document {
     /// gpumap's version.
     pub version: String,
     /// When the facts were observed, RFC 3339.
-    pub taken_at: String,
+    pub taken_at: Time,
     /// The node they were observed on.
     pub host: Host,
     /// Whether nothing is missing. It is false if there is an error, an `unknown`

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Asked, Change, Effective, Omitted};
-use crate::model::{EventCause, EventKind, Owner, SharedRole, ValueState, Writer};
+use crate::model::{EventCause, EventKind, Owner, SharedRole, Time, ValueState, Writer};
 use crate::observation::{HeldDevice, Problem};
 
 /// One event. Fields that do not apply to its kind are left out.
@@ -15,7 +15,7 @@ pub struct Event {
     /// Always `watch`.
     pub command: String,
     /// When it happened, RFC 3339.
-    pub at: String,
+    pub at: Time,
     /// Its kind.
     pub event: EventKind,
     /// The process.
@@ -247,5 +247,5 @@ pub struct PolicyProgram {
     /// Software whose programs have this shape.
     pub writer: Option<Writer>,
     /// When it was loaded, RFC 3339.
-    pub loaded_at: String,
+    pub loaded_at: Time,
 }

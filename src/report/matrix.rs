@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{CellState, InForce, InstanceKey, Membership, Owner, ProcessState, Severity};
+use crate::model::{CellState, InForce, InstanceKey, Membership, Owner, ProcessState, Severity, Time};
 use crate::observation::UnseenProcesses;
 
 /// Owners and processes, and what each has to do with each GPU.
@@ -21,7 +21,7 @@ pub struct Matrix {
     pub left_out_unseen: usize,
     /// When calls were counted last, RFC 3339; left out where nobody counts them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub counted_at: Option<String>,
+    pub counted_at: Option<Time>,
 }
 
 /// An owner or a process.

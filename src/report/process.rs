@@ -4,7 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{GpuSet, Vgpu};
-use crate::model::{ApiName, Certainty, CutCode, JobEvidence, Owner, ProcessState, SharedRole, ValueState};
+use crate::model::{
+    ApiName, Certainty, CutCode, JobEvidence, Owner, ProcessState, SharedRole, Time, ValueState,
+};
 
 /// One process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -17,7 +19,7 @@ pub struct Process {
     /// The same as a time of day, RFC 3339 to the second; null if the observation
     /// does not say when the node was booted.
     #[serde(default)]
-    pub started_at: Option<String>,
+    pub started_at: Option<Time>,
     /// How many seconds before the observation that was; left out if `started_at` is
     /// not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -108,7 +110,7 @@ pub struct Visible {
     pub last_set: Option<Asked>,
     /// When that was, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_set_at: Option<String>,
+    pub last_set_at: Option<Time>,
     /// Whether the environment in memory asks for something else than that of
     /// execve; null where one of them is not known.
     #[serde(default)]

@@ -1,6 +1,6 @@
 //! What the screen shows: the answers of one moment, and what stands in the foreground.
 
-use crate::model::MatrixOrder;
+use crate::model::{MatrixOrder, Time};
 use crate::report::{Event, Finding, Gpu, Matrix, MatrixRow, Payload};
 
 /// Where a moment comes from.
@@ -28,7 +28,7 @@ pub struct Moment {
     /// The node's name.
     pub host: String,
     /// When the facts were observed, RFC 3339.
-    pub taken_at: String,
+    pub taken_at: Time,
     /// Owners and GPUs.
     pub matrix: Matrix,
     /// The node's GPUs.

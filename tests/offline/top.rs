@@ -240,7 +240,7 @@ fn hostile_names() {
     let finding = |name: &str| Finding { id: name.into(), summary: name.into(), ..Finding::default() };
     let findings = names.map(finding).to_vec();
     let moment =
-        Moment { host: names[0].to_owned(), taken_at: names[1].to_owned(), findings, ..made_up(rows, 2) };
+        Moment { host: names[0].to_owned(), taken_at: names[1].into(), findings, ..made_up(rows, 2) };
     for theme in [PLAIN, Theme { ascii: true, colors: Colors::None }] {
         for keys in ["*", "*G", "*Gl", "\tGk", "\tGkk\r", "/\u{202e}x"] {
             let mut state = State::new(moment.clone(), String::new(), MatrixOrder::Owner);

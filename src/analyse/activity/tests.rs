@@ -50,7 +50,7 @@ fn process(pid: u32, streams: Vec<StreamSums>, contexts: Vec<ContextSums>) -> Pr
 
 fn reading(clock_ns: u64, processes: Vec<ProcessActivity>) -> ActivityReading {
     let sums = Activity { clock_ns, since_ns: SECOND, sampled_every: 64, processes, ..Activity::default() };
-    let at = "2026-11-21T09:16:51Z".to_owned();
+    let at = "2026-11-21T09:16:51Z".into();
     ActivityReading { at, every_ms: 2000, whole_node: true, sums, ..ActivityReading::default() }
 }
 
@@ -153,7 +153,7 @@ fn ended() {
     without.processes.retain(|process| process.pid != 115);
     let last = report(&mut follower, &with(without.clone(), reading(4 * SECOND, vec![at(Some(3 * SECOND))])));
     let [process] = last.processes.as_slice() else { panic!("{last:?}") };
-    assert_eq!(process.ended_at.as_deref(), Some("2026-11-21T09:16:50.000Z"));
+    assert_eq!(process.ended_at, Some("2026-11-21T09:16:50.000Z".into()));
     assert_eq!(process.owner, before.processes[0].owner);
     assert_eq!((&only(&last).gpu, only(&last).by), (&Some(key(0)), only(&before).by));
     assert_eq!(only(&last).held, Some(true));
@@ -282,7 +282,7 @@ fn quiet_holders() {
     let answer = report(&mut Follower::default(), &with(holding(node(), 115, &[0]), reading.clone()));
     let [one] = answer.quiet.as_slice() else { panic!("{answer:?}") };
     assert_eq!((one.pid, &one.gpus, one.owner.as_ref().unwrap().job_id), (115, &vec![key(0)], Some(4711)));
-    assert!(one.since == "2026-11-21T09:16:45.000Z" && !one.partial);
+    assert!(one.since == "2026-11-21T09:16:45.000Z".into() && !one.partial);
     assert!(report(&mut Follower::default(), &with(node(), reading.clone())).quiet.is_empty());
     // Its calls may have found no room: then it may have made some.
     reading.sums.lost = vec![LostRoom { map: CountTable::Processes, count: 1, uid: None }];

@@ -148,7 +148,7 @@ impl Counting<'_, '_> {
         self.between.complete(&mut sums).map_err(refused)?;
         sums.processes.append(&mut self.early);
         let reading = ActivityReading {
-            at: self.wall.at(sums.clock_ns).to_string(),
+            at: self.wall.at(sums.clock_ns).into(),
             every_ms: u64::try_from(self.args.every.as_millis()).unwrap_or(u64::MAX),
             whole_node: self.whole_node,
             sums,

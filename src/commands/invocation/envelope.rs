@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::analyse;
+use crate::model::Time;
 use crate::observation::{Host, Observation, Problem};
 use crate::report::{Document, Payload, SCHEMA};
 
@@ -26,7 +27,7 @@ pub(crate) struct Head<'a> {
     schema: &'static str,
     command: &'a str,
     version: &'static str,
-    taken_at: &'a str,
+    taken_at: &'a Time,
     host: &'a Host,
 }
 
@@ -59,7 +60,7 @@ pub(crate) fn blank() -> Observation {
     Observation {
         schema: crate::observation::SCHEMA.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        taken_at: jiff::Timestamp::now().to_string(),
+        taken_at: Time::now(),
         ..Observation::default()
     }
 }

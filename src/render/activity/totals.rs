@@ -17,8 +17,8 @@ pub fn write(out: &mut dyn Write, style: Style, payload: &Payload, named: &[Stri
     let gpus = payload.gpus.as_deref().unwrap_or_default();
     if activity.totals.is_empty() {
         let whose = if named.is_empty() { String::new() } else { format!(" of job {}", named.join(", ")) };
-        let since = sanitize::text(&activity.since);
-        let until = sanitize::text(&activity.at);
+        let since = sanitize::text(activity.since.as_str());
+        let until = sanitize::text(activity.at.as_str());
         writeln!(out, "No call{} was counted from {since} to {until}.", sanitize::text(&whose))?;
         return missing(out, activity);
     }
@@ -70,8 +70,8 @@ fn write_owner(
     writeln!(
         out,
         "  from {} to {}: {}",
-        sanitize::text(&one.since),
-        sanitize::text(&one.until),
+        sanitize::text(one.since.as_str()),
+        sanitize::text(one.until.as_str()),
         idle(one.seconds)
     )?;
     let header = ["GPU", "LAUNCHES", "COPIED", "PEAK MEMORY", "WAITED", "FAILED", "IDLE"];
@@ -130,8 +130,8 @@ mod tests {
     fn text_with(totals: Vec<OwnerWork>, unattributed: Option<Unattributed>) -> String {
         let activity = Activity {
             unattributed,
-            since: "2026-11-25T10:00:00Z".to_owned(),
-            at: "2026-11-25T11:00:00Z".to_owned(),
+            since: "2026-11-25T10:00:00Z".into(),
+            at: "2026-11-25T11:00:00Z".into(),
             totals,
             ..Activity::default()
         };
@@ -162,8 +162,8 @@ mod tests {
         };
         let one = OwnerWork {
             owner: Some(Owner { kind: OwnerKind::Slurm, job_id: Some(4711), ..Owner::default() }),
-            since: "2026-11-25T10:00:00Z".to_owned(),
-            until: "2026-11-25T10:02:00Z".to_owned(),
+            since: "2026-11-25T10:00:00Z".into(),
+            until: "2026-11-25T10:02:00Z".into(),
             seconds: 120.0,
             processes: 2,
             gpus: vec![gpu],

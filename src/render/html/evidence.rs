@@ -40,10 +40,10 @@ pub(super) fn section(view: &View<'_>) -> Markup {
 fn facts(view: &View<'_>) -> Markup {
     let document = &view.page.document;
     let rows = [
-        ("Node", &document.host.name),
+        ("Node", document.host.name.as_str()),
         ("Boot", &document.host.boot_id),
         ("Kernel", &document.host.kernel),
-        ("Observed", &document.taken_at),
+        ("Observed", document.taken_at.as_str()),
         ("gpumap", &document.version),
     ];
     html! {

@@ -101,7 +101,7 @@ fn what_was_never_granted() {
     let mut observation = lost("DevicePolicy=strict");
     for program in &mut observation.programs {
         let time = if program.id == 1727 { "2026-01-01T00:00:00Z" } else { "2026-02-01T00:00:00Z" };
-        program.loaded_at = time.to_owned();
+        program.loaded_at = time.into();
     }
     let repair = of(&observation, &RepairRequest::default());
     assert_eq!((state(&repair).as_str(), repair.steps.len()), ("unknown", 0));

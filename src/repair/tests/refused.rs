@@ -189,7 +189,7 @@ fn a_limit_set_since() {
     let list = "DevicePolicy=strict\nDeviceAllow=/dev/char/1:3 rwm";
     let at = |time: &str| {
         let mut observation = lost(list);
-        observation.units[0].devices_changed_at = Some(time.to_owned());
+        observation.units[0].devices_changed_at = Some(time.into());
         observation
     };
     let runtimes = lost(list).programs.iter().find(|program| program.id == 1722).unwrap().loaded_at.clone();

@@ -8,7 +8,7 @@ mod work;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{CountTable, GpuEvidence, Owner, ProbeEngine};
+use crate::model::{CountTable, GpuEvidence, Owner, ProbeEngine, Time};
 use crate::observation::{GpuApi, Uncovered};
 
 pub use work::{
@@ -20,9 +20,9 @@ pub use work::{
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Activity {
     /// When counting began, RFC 3339.
-    pub since: String,
+    pub since: Time,
     /// When the counts were read, RFC 3339.
-    pub at: String,
+    pub at: Time,
     /// How many seconds before the answer that was; left out where the counts were
     /// read for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -98,7 +98,7 @@ pub struct QuietHolder {
     /// Whose cgroup that is.
     pub owner: Option<Owner>,
     /// Since when its calls would be counted, RFC 3339.
-    pub since: String,
+    pub since: Time,
     /// Keys of the GPUs that it has open.
     pub gpus: Vec<String>,
     /// Whether it may have made calls that found no room: then nothing is known of it.
@@ -131,7 +131,7 @@ pub struct CountedLibrary {
     /// Whose interface it has.
     pub api: GpuApi,
     /// Since when its calls are counted, RFC 3339.
-    pub since: String,
+    pub since: Time,
     /// How many of its functions are counted.
     pub functions: u32,
 }
@@ -164,7 +164,7 @@ pub struct ActiveProcess {
     /// Whose cgroup that is.
     pub owner: Option<Owner>,
     /// Since when its calls are counted, RFC 3339.
-    pub since: String,
+    pub since: Time,
     /// Whether it may have made calls before that: then contexts and memory of
     /// before are not known. Or whether something of it found no room: see `lost`.
     pub partial: bool,
@@ -177,7 +177,7 @@ pub struct ActiveProcess {
     pub calls: Vec<CallNow>,
     /// When it ended or executed another program, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ended_at: Option<String>,
+    pub ended_at: Option<Time>,
     /// Whether it executed another program; what that one does is another entry.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub executed: bool,
@@ -200,7 +200,7 @@ pub struct CallNow {
     /// The function.
     pub function: String,
     /// When the call began, RFC 3339.
-    pub since: String,
+    pub since: Time,
     /// How many seconds before the reading that was.
     pub seconds: f64,
     /// Whether the thread waits for the GPU in it.
@@ -246,9 +246,9 @@ pub struct GpuUse {
     /// The memory that it has allocated.
     pub memory: MemoryUse,
     /// Its first call, RFC 3339; null if it only allocated memory.
-    pub first_used: Option<String>,
+    pub first_used: Option<Time>,
     /// Its last call.
-    pub last_used: Option<String>,
+    pub last_used: Option<Time>,
     /// How many seconds before the reading that was; 0 while a thread is in a call about
     /// the GPU.
     pub idle_seconds: Option<f64>,
