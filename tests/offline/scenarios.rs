@@ -395,11 +395,11 @@ fn start_times() {
         processes.find(|process| process.pid == 702).unwrap().started_at
     };
     let mut observation = observation("11-held-but-denied");
-    assert_eq!(started(&observation).as_deref(), Some("2026-11-21T06:00:05Z"));
+    assert_eq!(started(&observation), Some("2026-11-21T06:00:05Z".into()));
     observation.host.ticks_per_second = Some(0);
     assert_eq!(started(&observation), None);
     observation.host.ticks_per_second = Some(1);
-    observation.host.boot_time = Some("yesterday".to_owned());
+    observation.host.boot_time = Some("yesterday".into());
     assert_eq!(started(&observation), None);
 }
 
