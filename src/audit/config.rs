@@ -139,6 +139,9 @@ mod tests {
     fn expiry() {
         let config: Config = toml::from_str("[[ignore]]\nid='x'\nreason='r'\nuntil=2027-01-31\n").unwrap();
         assert!(config.expired(&"2027-01-31T23:59:59Z".into()).is_empty());
-        assert_eq!(config.expired(&"2027-02-01T00:00:00Z".into()), ["x is ignored no more: until 2027-01-31"]);
+        assert_eq!(
+            config.expired(&"2027-02-01T00:00:00Z".into()),
+            ["x is ignored no more: until 2027-01-31"]
+        );
     }
 }

@@ -41,7 +41,7 @@ impl Loaded {
         let mut again = self.clone();
         for program in &mut again.programs {
             program.id += by;
-            program.loaded_at = format!("2026-11-26T00:00:{by:02}Z");
+            program.loaded_at = format!("2026-11-26T00:00:{by:02}Z").into();
             program.map_ids.iter_mut().for_each(|id| *id += by);
             let mut insns = Insn::parse_all(&program.xlated.known().unwrap().0).unwrap();
             for insn in insns.iter_mut().filter(|insn| insn.is_wide() && insn.src != 0) {
