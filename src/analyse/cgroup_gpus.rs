@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn reasons() {
         let gpu = |minor: u32| Gpu {
-            key: format!("GPU-{minor}{minor}"),
+            key: format!("GPU-{minor}{minor}").into(),
             uuid: Some(format!("GPU-{minor}{minor}")),
             vendor: crate::model::Vendor::Nvidia,
             minor: Some(minor),

@@ -114,7 +114,7 @@ mod tests {
     /// Make sure that an allocation may be unknown and the other sets may not.
     #[test]
     fn unknown_sets() {
-        let maybe = || GpuSet { unknown: vec!["GPU-1".to_owned()], ..known() };
+        let maybe = || GpuSet { unknown: vec!["GPU-1".into()], ..known() };
         assert!(!has_unknown(&owner(GpuSet::default(), known(), known())));
         assert!(!has_unknown(&owner(maybe(), known(), known())));
         assert!(has_unknown(&owner(known(), GpuSet::default(), known())));

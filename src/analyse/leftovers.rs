@@ -7,7 +7,7 @@ use super::job_claim;
 use super::joined_node::JoinedNode;
 use super::processes::Processes;
 use crate::allocation::{Numbering, of_hook};
-use crate::model::{JobEvidence, JobIdSource, NoteCode, Owner, Time};
+use crate::model::{GpuKey, JobEvidence, JobIdSource, NoteCode, Owner, Time};
 use crate::observation::{Answer, Cgroup, Environment, Observation, Problem, Process};
 use crate::owner::{Directory, JobName, inner_job};
 use crate::policy::TimeLimit;
@@ -143,10 +143,10 @@ impl Search<'_> {
 
     /// Which of the GPUs that a process holds count against it. One that may
     /// be the job's does.
-    fn counted(&self, belongs_by: &JobEvidence, held: &[String]) -> Vec<String> {
+    fn counted(&self, belongs_by: &JobEvidence, held: &[GpuKey]) -> Vec<GpuKey> {
         let of_job =
             self.gpus.as_ref().filter(|set| set.gpus.is_some() && *belongs_by != JobEvidence::Cgroup);
-        let counts = |key: &&String| {
+        let counts = |key: &&GpuKey| {
             of_job.is_none_or(|set| set.gpus.iter().flatten().chain(&set.unknown).any(|own| own == *key))
         };
         held.iter().filter(counts).cloned().collect()
@@ -247,15 +247,15 @@ mod tests {
     }
 
     fn leftover(by: &str, uid: u32) -> Leftover {
-        let held = Some(vec!["GPU-1".to_owned()]);
+        let held = Some(vec!["GPU-1".into()]);
         let started_at = Some("2026-01-01T00:00:10Z".into());
         let process = Process { uid, held, started_at, ..Process::default() };
-        let gpus = vec!["GPU-1".to_owned()];
+        let gpus = vec!["GPU-1".into()];
         Leftover { process, gpus, belongs_by: JobEvidence::of(by), ..Leftover::default() }
     }
 
     fn granted(gpu: &str) -> GpuSet {
-        GpuSet { gpus: Some(vec![gpu.to_owned()]), ..GpuSet::default() }
+        GpuSet { gpus: Some(vec![gpu.into()]), ..GpuSet::default() }
     }
 
     /// Make sure that processes in the job's cgroup are ended, and that those of

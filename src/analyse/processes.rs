@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use jiff::Timestamp;
 
-use crate::model::{ProcessState, Time, Verdict, choosing_variables};
+use crate::model::{GpuKey, ProcessState, Time, Verdict, choosing_variables};
 use crate::observation::{Answer, Detail, Environment, Host, Process};
 use crate::report::{self, Asked, Visible};
 use crate::visible::asked;
@@ -87,13 +87,13 @@ pub(super) fn holding(process: &Process, join: &JoinedNode<'_>) -> report::Proce
 }
 
 /// What a process has open although its rules deny it now.
-fn denied(process: &report::Process, view: &GpuVerdicts) -> Vec<String> {
+fn denied(process: &report::Process, view: &GpuVerdicts) -> Vec<GpuKey> {
     let gpus = view.verdicts.iter().map(|gpu| (&gpu.gpu, gpu.verdict));
     let parts = view.verdicts.iter().flat_map(|gpu| &gpu.instances);
     let all = gpus.chain(parts.map(|part| (&part.instance, part.verdict)));
     let denied = all.filter(|(_, verdict)| *verdict == Verdict::Deny).map(|(name, _)| name);
     let held =
-        |name: &&String| process.held.iter().flatten().chain(&process.held_instances).any(|it| it == *name);
+        |name: &&GpuKey| process.held.iter().flatten().chain(&process.held_instances).any(|it| it == *name);
     denied.filter(held).cloned().collect()
 }
 

@@ -114,7 +114,7 @@ fn covers(ignore: &Ignore, finding: &Finding, today: Option<Date>) -> bool {
     let of_gpu = ignore
         .gpu
         .as_ref()
-        .is_none_or(|key| finding.devices.iter().any(|device| device.gpu.as_ref() == Some(key)));
+        .is_none_or(|key| finding.devices.iter().any(|device| device.gpu.as_deref() == Some(key)));
     ignore.id == finding.id && in_time && in_place && of_gpu
 }
 

@@ -18,8 +18,8 @@ const LIMIT: usize = 1024;
 pub(super) fn gpu_families(payload: &Payload) -> Vec<Family> {
     let gpus = payload.gpus.as_deref().unwrap_or_default();
     let shown = || gpus.iter().take(LIMIT);
-    let instances =
-        shown().flat_map(|gpu| gpu.mig.iter().map(|instance| vec![gpu.key.clone(), instance.gi.to_string()]));
+    let instances = shown()
+        .flat_map(|gpu| gpu.mig.iter().map(|instance| vec![gpu.key.to_string(), instance.gi.to_string()]));
     vec![
         Family::one(GPUS, count(gpus.len() as u64)),
         Family::ones(GPU, shown().map(labels)),
@@ -30,7 +30,7 @@ pub(super) fn gpu_families(payload: &Payload) -> Vec<Family> {
 fn labels(gpu: &Gpu) -> Vec<String> {
     let number = |number: Option<u32>| number.map_or_else(String::new, |number| number.to_string());
     vec![
-        gpu.key.clone(),
+        gpu.key.to_string(),
         gpu.vendor.to_string(),
         gpu.model.clone().unwrap_or_default(),
         gpu.pci.clone().unwrap_or_default(),

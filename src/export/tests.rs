@@ -9,7 +9,7 @@ use crate::report::{
 };
 
 fn set(gpus: &[&str]) -> GpuSet {
-    GpuSet { gpus: Some(gpus.iter().map(|gpu| (*gpu).to_owned()).collect()), ..GpuSet::default() }
+    GpuSet { gpus: Some(gpus.iter().map(|gpu| (*gpu).into()).collect()), ..GpuSet::default() }
 }
 
 fn owner(kind: OwnerKind, job_id: Option<u64>, name: &str, allowed: &[&str]) -> OwnerSets {
@@ -81,7 +81,7 @@ fn samples_are_distinct() {
     let mut owners: Vec<OwnerSets> =
         hostile.iter().map(|name| owner(OwnerKind::Unit, None, name, &["GPU-1", "GPU-1"])).collect();
     owners.extend([job(7), job(7)]);
-    let gpus = vec![Gpu { key: "GPU-1".to_owned(), ..Gpu::default() }; 2];
+    let gpus = vec![Gpu { key: "GPU-1".into(), ..Gpu::default() }; 2];
     let all = made(Payload { owners: Some(owners), gpus: Some(gpus), ..Payload::default() }, vec![], 100);
     for family in &all {
         let mut labels: Vec<_> = family.samples.iter().map(|sample| &sample.labels).collect();
@@ -125,9 +125,9 @@ fn bounded() {
 /// in a set.
 #[test]
 fn unknown_is_apart() {
-    let unknown = GpuSet { unknown: vec!["GPU-9".to_owned()], ..GpuSet::default() };
+    let unknown = GpuSet { unknown: vec!["GPU-9".into()], ..GpuSet::default() };
     let mut service = OwnerSets { allocated: GpuSet::default(), ..owner(OwnerKind::Unit, None, "u", &[]) };
-    service.held_denied = vec!["GPU-3".to_owned()];
+    service.held_denied = vec!["GPU-3".into()];
     let blind = OwnerSets { allocated: GpuSet::default(), visible: unknown, ..job(7) };
     let all = of_owners(vec![blind, service], 10);
     assert_eq!(labels(&all, "gpumap_gpu_asked"), [""; 0]);
@@ -142,10 +142,10 @@ fn unknown_is_apart() {
 fn instances() {
     let mut mig = job(7);
     mig.allowed = set(&["GPU-1", "GPU-2"]);
-    mig.allowed.instances = vec!["GPU-1/3/0".to_owned(), "GPU-1/3/1".to_owned(), "GPU-1/5/0".to_owned()];
+    mig.allowed.instances = vec!["GPU-1/3/0".into(), "GPU-1/3/1".into(), "GPU-1/5/0".into()];
     mig.shares = vec![SharingMode::Mig];
     let instance = MigInstance { gi: 3, ci: Some(0), ..MigInstance::default() };
-    let gpu = Gpu { key: "GPU-1".to_owned(), mig: vec![instance.clone(), instance], ..Gpu::default() };
+    let gpu = Gpu { key: "GPU-1".into(), mig: vec![instance.clone(), instance], ..Gpu::default() };
     let payload = Payload { owners: Some(vec![mig]), gpus: Some(vec![gpu]), ..Payload::default() };
     let all = made(payload, Vec::new(), 10);
     let allowed = labels(&all, "gpumap_gpu_allowed");

@@ -79,7 +79,7 @@ pub use environment::{
 };
 pub use event::{EventCause, EventKind};
 pub use finding::{Confidence, FailOn, Severity};
-pub use gpu::{InstanceKey, SharedRole, SharingMode, Vendor};
+pub use gpu::{GpuKey, SharedRole, SharingMode, Vendor};
 pub use matrix::{CellState, MatrixOrder, Membership};
 pub use owner::{
     AllocationSource, GrantComparison, GrantedSet, JobEvidence, JobIdSource, Owner, OwnerKind, OwnerPart,

@@ -7,7 +7,7 @@ use std::io::Write;
 use super::names::counted;
 use super::table::Last;
 use super::{Style, owner, process, sanitize, table, wrap};
-use crate::model::{Confidence, Owner};
+use crate::model::{Confidence, GpuKey, Owner};
 use crate::report::{Audit, Counts, Decision, Finding, FindingDevice, FindingProcess, Payload};
 
 /// Findings that `gpumap repair` mends.
@@ -194,7 +194,7 @@ pub(super) fn device(device: &FindingDevice) -> String {
         let number = device.number.as_deref().and_then(|number| number.split_once(' '));
         number.is_some_and(|(_, digits)| digits == key) || device.pci.as_deref() == Some(key)
     };
-    let key = device.gpu.clone().filter(|key| !shown(key));
+    let key = device.gpu.as_ref().filter(|key| !shown(key)).map(GpuKey::to_string);
     let parts = [device.name.clone(), device.number.clone(), device.pci.clone(), index, key];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

@@ -6,7 +6,7 @@ use std::io::Write;
 
 use super::node::cell;
 use super::{Style, gpus, names, owner, rules, sanitize};
-use crate::model::Verdict;
+use crate::model::{GpuKey, Verdict};
 use crate::report::{Diff, Gpu, GpuChange, NodeDiff, OwnerAt, OwnerGpus, Payload, PolicyChange, ProgramMove};
 
 /// Prints the difference: what changes, then which GPUs that concerns.
@@ -118,7 +118,7 @@ fn at(it: &OwnerAt) -> String {
 
 /// `unit a.scope may not open nvidia1 any more`.
 fn flipped(change: &OwnerGpus, inventory: &[Gpu]) -> String {
-    let list = |keys: &[String]| names::set(gpus::key_names(keys, &[], inventory));
+    let list = |keys: &[GpuKey]| names::set(gpus::key_names(keys, &[], inventory));
     let lost = (!change.lost.is_empty()).then(|| format!("lost {}", list(&change.lost)));
     let gained = (!change.gained.is_empty()).then(|| format!("gained {}", list(&change.gained)));
     let unknown = (!change.unknown.is_empty())

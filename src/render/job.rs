@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::{Style, activity, gpus, node, owner, process, prog, rules, sanitize, vgpu};
-use crate::model::{CgroupPath, JobIdSource};
+use crate::model::{CgroupPath, GpuKey, JobIdSource};
 use crate::observation::UnseenProcesses;
 use crate::report::{ActiveProcess, Cgroup, Effective, Gpu, GpuSet, OwnerSets, Payload, Policy, Process};
 
@@ -89,7 +89,7 @@ pub(super) fn source_name(source: &JobIdSource) -> String {
 /// The GPUs that the job may open, and those that it was allocated, asks for or
 /// holds; not those that it might have been allocated.
 fn gpu_part(out: &mut dyn Write, style: Style, group: &[OwnerSets], inventory: &[Gpu]) -> io::Result<()> {
-    let has = |gpu: &Gpu, keys: &[String]| keys.contains(&gpu.key);
+    let has = |gpu: &Gpu, keys: &[GpuKey]| keys.contains(&gpu.key);
     let known = |gpu: &Gpu, set: &GpuSet| has(gpu, set.gpus.as_deref().unwrap_or_default());
     let may = |gpu: &Gpu| group.iter().any(|row| known(gpu, &row.allowed));
     let perhaps = |gpu: &Gpu| {

@@ -8,7 +8,7 @@ use std::io::Write;
 use super::activity::amounts;
 use super::table::{self, Last};
 use super::{Style, gpus, node, owner, process, sanitize, wrap};
-use crate::model::{CellState, InForce};
+use crate::model::{CellState, GpuKey, InForce};
 use crate::report::{Finding, Gpu, Matrix, MatrixActivity, MatrixCell, MatrixLimit, MatrixRow, Payload};
 
 /// Columns up to which each has the whole name of its GPU.
@@ -170,8 +170,8 @@ pub(super) fn cell(cell: &MatrixCell, is_ascii: bool) -> String {
 }
 
 /// Names of the columns, or their numbers alone where there is no room.
-pub(super) fn labels(columns: &[String], gpus: &[Gpu], is_short: bool) -> Vec<String> {
-    let name = |key: &String| gpus::instance_name(key, gpus);
+pub(super) fn labels(columns: &[GpuKey], gpus: &[Gpu], is_short: bool) -> Vec<String> {
+    let name = |key: &GpuKey| gpus::instance_name(key, gpus);
     columns.iter().map(|key| if is_short { short_label(&name(key)) } else { name(key) }).collect()
 }
 

@@ -98,8 +98,8 @@ fn summary(worst: &Finding, more: usize) -> String {
 
 /// Which devices are meant, unless the sentence names them.
 fn devices(finding: &Finding) -> String {
-    let names = finding.devices.iter().filter_map(|it| it.name.as_ref().or(it.gpu.as_ref()));
-    let names: Vec<&str> = names.map(String::as_str).filter(|name| !finding.summary.contains(name)).collect();
+    let names = finding.devices.iter().filter_map(|it| it.name.as_deref().or(it.gpu.as_deref()));
+    let names: Vec<&str> = names.filter(|name| !finding.summary.contains(name)).collect();
     match names.as_slice() {
         [] => String::new(),
         names => format!(" [{}]", names.join(" ")),

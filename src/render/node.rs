@@ -7,7 +7,7 @@ use std::io::Write;
 use super::process::age;
 use super::table::Last;
 use super::{Style, gpus, names, owner, process, sanitize, table, vgpu};
-use crate::model::{AllocationSource, CgroupPath, JobIdSource};
+use crate::model::{AllocationSource, CgroupPath, GpuKey, JobIdSource};
 use crate::report::listed::ListedRow;
 use crate::report::{Gpu, GpuSet, OwnerSets, Payload, listed};
 
@@ -172,7 +172,7 @@ fn all(row: &OwnerSets) -> impl Iterator<Item = (&'static str, &GpuSet)> {
 }
 
 /// One set, compact; `denied` is what of it is held although denied.
-pub(super) fn cell(set: &GpuSet, denied: &[String], inventory: &[Gpu]) -> String {
+pub(super) fn cell(set: &GpuSet, denied: &[GpuKey], inventory: &[Gpu]) -> String {
     let Some(keys) = &set.gpus else { return "?".to_owned() };
     let certain = gpus::held_names(keys, &set.instances, denied, inventory);
     let maybe: Vec<_> = set.unknown.iter().map(|key| gpus::instance_name(key, inventory)).collect();

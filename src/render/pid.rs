@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::table::{self, Last};
 use super::{Style, activity, cgroup, gpus, job, node, owner, process, sanitize, vgpu};
-use crate::model::{Certainty, CgroupPath, JobIdSource, OwnerRank, ValueState};
+use crate::model::{Certainty, CgroupPath, GpuKey, JobIdSource, OwnerRank, ValueState};
 use crate::report::{ActiveProcess, Api, Asked, Cgroup, Claim, Gpu, OwnerSets, Payload, Process, Visible};
 
 /// Characters of a variable's value.
@@ -222,7 +222,7 @@ fn results(out: &mut dyn Write, style: Style, visible: &Visible, gpus: &[Gpu]) -
 
 fn of_moment(moment: &str, asked: &Asked, gpus: &[Gpu]) -> Vec<Vec<String>> {
     let plain = |text: &str| sanitize::short(text, VALUE, "…");
-    let row = |api: &str, by: &str, list: &Option<Vec<String>>, instances: &[String], sure: Certainty| {
+    let row = |api: &str, by: &str, list: &Option<Vec<GpuKey>>, instances: &[GpuKey], sure: Certainty| {
         let list = process::in_order(list.as_deref(), instances, gpus);
         vec![moment.to_owned(), plain(api), plain(by), list, sure.to_string()]
     };

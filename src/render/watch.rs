@@ -5,7 +5,7 @@ use std::io;
 use std::io::Write;
 
 use super::{gpus, names, owner, problems, process, rules, sanitize};
-use crate::model::{EventCause, EventKind, RequestSet, ValueState, Verdict, Writer};
+use crate::model::{EventCause, EventKind, GpuKey, RequestSet, ValueState, Verdict, Writer};
 use crate::report::{Change, Event, Gpu, LostBy, MoveEvent, PolicyEvent, PolicyProgram, Value};
 
 /// Characters of a value, and of a reason that has one in it.
@@ -180,9 +180,9 @@ fn reach(moved: &MoveEvent, inventory: &[Gpu]) -> String {
     let (Some(gained), Some(lost)) = (&moved.gained, &moved.lost) else {
         return ", which GPUs it gained or lost is not known".to_owned();
     };
-    let list = |word: &str, keys: &[String]| {
-        let (instances, keys): (Vec<String>, Vec<String>) =
-            keys.iter().cloned().partition(|key| key.contains('/'));
+    let list = |word: &str, keys: &[GpuKey]| {
+        let (instances, keys): (Vec<GpuKey>, Vec<GpuKey>) =
+            keys.iter().cloned().partition(|key| key.is_instance());
         let all = names::set(gpus::key_names(&keys, &instances, inventory));
         if keys.is_empty() && instances.is_empty() { String::new() } else { format!(", {word} {all}") }
     };
@@ -243,7 +243,7 @@ fn change(event: &Event, policy: &PolicyEvent, inventory: &[Gpu]) -> String {
 
 /// `lost nvidia1: `.
 fn effect(policy: &PolicyEvent, inventory: &[Gpu]) -> String {
-    let list = |word: &str, keys: &[String]| {
+    let list = |word: &str, keys: &[GpuKey]| {
         let names = names::set(gpus::key_names(keys, &[], inventory));
         (!keys.is_empty()).then(|| format!("{word} {names}"))
     };
@@ -380,7 +380,7 @@ mod watch_move_tests {
 
     fn line(to: Option<&str>, moved: MoveEvent) -> String {
         let gpu = |minor: u32| Gpu {
-            key: format!("GPU-{minor}"),
+            key: format!("GPU-{minor}").into(),
             minor: Some(minor),
             nodes: vec![GpuNode { path: format!("/dev/nvidia{minor}"), major: 195, minor, gate: true }],
             ..Gpu::default()
@@ -395,17 +395,14 @@ mod watch_move_tests {
     #[test]
     fn lines() {
         let from = || MoveEvent { from: Some(JOB.to_owned()), left: Some(true), ..MoveEvent::default() };
-        let both = MoveEvent {
-            gained: Some(vec!["GPU-1".to_owned()]),
-            lost: Some(vec!["GPU-0".to_owned()]),
-            ..from()
-        };
+        let both =
+            MoveEvent { gained: Some(vec!["GPU-1".into()]), lost: Some(vec!["GPU-0".into()]), ..from() };
         let text = line(Some("/"), both);
         assert_eq!(
             text,
             format!("left slurm job 7, step 0, task 0: moved from {JOB} to /, gained nvidia1, lost nvidia0")
         );
-        let lost = Some(vec!["GPU-0".to_owned()]);
+        let lost = Some(vec!["GPU-0".into()]);
         let again = MoveEvent { gained: Some(vec![]), lost, again: true, ..from() };
         assert!(line(Some("/"), again).ends_with(" to /, lost nvidia0 (not known before)"));
         assert!(line(None, from()).ends_with(

@@ -9,8 +9,8 @@ use super::{owners, runtime, since, slurm, systemd};
 use crate::analyse::{self, AnalyseError, ProgramInForce, Stack};
 use crate::gpu;
 use crate::model::{
-    CgroupPath, Device, DeviceType, IntentionSource, MAX_MAJOR, MAX_MINOR, Numbers, RepairState, Request,
-    Rule, Verdict, Writer,
+    CgroupPath, Device, DeviceType, GpuKey, IntentionSource, MAX_MAJOR, MAX_MINOR, Numbers, RepairState,
+    Request, Rule, Verdict, Writer,
 };
 use crate::observation::{Observation, Text};
 use crate::owner::Directory;
@@ -469,7 +469,7 @@ impl Planner<'_> {
     }
 
     /// The GPUs whose node is among what is missing.
-    fn gpus(&self, missing: Policy) -> Vec<String> {
+    fn gpus(&self, missing: Policy) -> Vec<GpuKey> {
         let inventory = gpu::inventory(&self.observation.gpu_facts);
         let is_missing = |gpu: &&report::Gpu| {
             gpu.major.zip(gpu.minor).is_some_and(|(major, minor)| {

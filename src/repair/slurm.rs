@@ -237,7 +237,7 @@ fn rules(set: &GpuSet, gpus: &[Gpu]) -> Result<Vec<Rule>, String> {
     }
     for instance in &set.instances {
         let caps = gpus.iter().find_map(|gpu| {
-            let mig = gpu.mig.iter().find(|mig| mig.key(gpu).as_ref() == Some(instance))?;
+            let mig = gpu.mig.iter().find(|mig| mig.compute_key(gpu).as_ref() == Some(instance))?;
             Some([(mig.major?, mig.gi_minor?), (mig.major?, mig.ci_minor?)])
         });
         let caps = caps.ok_or_else(|| format!("the capabilities of {instance} are not known"))?;

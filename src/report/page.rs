@@ -12,7 +12,7 @@ use super::document::Document;
 use super::matrix::MatrixCell;
 use super::page_file::PageCut;
 use super::program::ProgramProof;
-use crate::model::{AttachFlag, Verdict};
+use crate::model::{AttachFlag, GpuKey, Verdict};
 use crate::observation::Problem;
 
 /// Everything that `gpumap report` shows.
@@ -50,7 +50,7 @@ pub struct Page {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageColumn {
     /// Key of the GPU or `KEY/GI/CI` of the instance.
-    pub key: String,
+    pub key: GpuKey,
     /// Place of the GPU in the inventory.
     pub gpu: usize,
     /// Place of the instance among those of the GPU; `None` for the GPU itself.
@@ -169,9 +169,9 @@ pub struct PageProcess {
     /// Place of the owner around all others.
     pub outermost: Option<usize>,
     /// The GPUs and instances that its cgroup allows, by key.
-    pub allowed: Vec<String>,
+    pub allowed: Vec<GpuKey>,
     /// Those of which it is not known.
-    pub unknown: Vec<String>,
+    pub unknown: Vec<GpuKey>,
 }
 
 /// The observation as the page has it.

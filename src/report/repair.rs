@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cgroup::ListedRule;
 use crate::model::{
-    AttachFlag, IntentionSource, JournalState, Owner, RepairState, ReplaceMode, Time, Writer,
+    AttachFlag, GpuKey, IntentionSource, JournalState, Owner, RepairState, ReplaceMode, Time, Writer,
 };
 
 /// What gives lost device access back to a cgroup.
@@ -29,7 +29,7 @@ pub struct Repair {
     /// `--prevent`, what the next reload would deny.
     pub missing: Vec<ListedRule>,
     /// Keys of the GPUs that cannot be opened for that reason.
-    pub gpus: Vec<String>,
+    pub gpus: Vec<GpuKey>,
     /// The programs that deny it.
     pub denied_by: Vec<Denier>,
     /// The steps that give it back, in order; none where gpumap knows no safe one.

@@ -45,7 +45,7 @@ fn process(pid: u32, comm: &str) -> MatrixRow {
 
 fn gpu(key: &str, minor: u32) -> Gpu {
     let node = GpuNode { path: format!("/dev/nvidia{minor}"), gate: true, ..GpuNode::default() };
-    Gpu { key: key.to_owned(), nodes: vec![node], ..Gpu::default() }
+    Gpu { key: key.into(), nodes: vec![node], ..Gpu::default() }
 }
 
 /// Two jobs: the first with a step that has a process, the second alone.

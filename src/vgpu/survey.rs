@@ -11,7 +11,7 @@ use super::memory::OneDevice;
 use super::order::{First, Order};
 use super::registered::{Case, Registered, verdict};
 use super::{memory, region, registered, sm};
-use crate::model::{InForce, LimitCode, MeantBy, Time};
+use crate::model::{GpuKey, InForce, LimitCode, MeantBy, Time};
 use crate::observation::{Answer, Detail, FileFacts, MappedFile, Observation, Process, Text, VgpuTraces};
 use crate::report::{LimitVerdict, Region, Vgpu, VgpuDevice, VgpuFile};
 
@@ -29,7 +29,7 @@ pub struct Survey {
 }
 
 /// The key of a GPU, and its memory in bytes where that is known.
-pub type KnownGpu = (String, Option<u64>);
+pub type KnownGpu = (GpuKey, Option<u64>);
 
 /// Where a process is, and what its GPUs are.
 #[derive(Clone, Copy)]

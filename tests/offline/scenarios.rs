@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use gpumap::analyse::{self, CallerAllocation};
-use gpumap::model::{Numbers, Owner};
+use gpumap::model::{GpuKey, Numbers, Owner};
 use gpumap::observation::Observation;
 use gpumap::owner::JobName;
 use gpumap::report::{Asked, Gpu, GpuSet, Leftover, OwnerSets, Payload, Process};
@@ -156,7 +156,7 @@ struct Names(BTreeMap<String, String>);
 
 impl Names {
     fn new(gpus: &[Gpu]) -> Self {
-        let name = |gpu: &Gpu| (gpu.key.clone(), gpu.pci.clone().unwrap());
+        let name = |gpu: &Gpu| (gpu.key.to_string(), gpu.pci.clone().unwrap());
         Self(gpus.iter().map(name).collect())
     }
 
@@ -167,7 +167,7 @@ impl Names {
         rest.map_or_else(|| pci.clone(), |rest| format!("{pci}/{rest}"))
     }
 
-    fn all<C: FromIterator<String>>(&self, keys: &[String]) -> C {
+    fn all<C: FromIterator<String>>(&self, keys: &[GpuKey]) -> C {
         keys.iter().map(|key| self.of(key)).collect()
     }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use gpumap::analyse::{self, CallerAllocation};
 use gpumap::audit::{self, Config};
-use gpumap::model::{CellState, MatrixOrder, Membership, Owner, OwnerKind};
+use gpumap::model::{CellState, GpuKey, MatrixOrder, Membership, Owner, OwnerKind};
 use gpumap::observation::Observation;
 use gpumap::render::{self, Cells, Colors, Theme};
 use gpumap::report::{Finding, Gpu, Matrix, MatrixCell, MatrixProcess, MatrixRow};
@@ -172,7 +172,7 @@ fn job(id: u64, name: Option<&str>, cells: usize) -> MatrixRow {
 }
 
 fn made_up(rows: Vec<MatrixRow>, gpus: usize) -> Moment {
-    let columns: Vec<String> = (0..gpus).map(|index| format!("GPU-{index}")).collect();
+    let columns: Vec<GpuKey> = (0..gpus).map(|index| format!("GPU-{index}").into()).collect();
     let gpus = columns.iter().map(|key| Gpu { key: key.clone(), ..Gpu::default() }).collect();
     let matrix = Matrix { columns, rows, ..Matrix::default() };
     Moment { matrix, gpus, host: "made-up".into(), complete: true, ..Moment::default() }

@@ -168,7 +168,7 @@ fn observation(capture: &Value) -> Observation {
 
 fn judged(observation: &Observation, pid: u32, total: Option<u64>) -> Vgpu {
     let process = observation.processes.iter().find(|process| process.pid == pid).unwrap();
-    let gpu_of = |uuid: &str| Some((uuid.to_owned(), total));
+    let gpu_of = |uuid: &str| Some((uuid.into(), total));
     let place =
         ProcessContext { in_slurm_job: false, in_container: true, uses_gpu: Some(true), gpu_of: &gpu_of };
     Survey::new(observation).of(process, place).unwrap()

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::amounts;
 use super::amounts::rates;
-use crate::model::{CgroupPath, CountTable, Owner};
+use crate::model::{CgroupPath, CountTable, GpuKey, Owner};
 use crate::observation::ActivityReading;
 use crate::report::{
     ActiveProcess, Activity, Gpu, GpuSet, GpuUse, LostCalls, MemoryUse, OwnerActivity, Payload, Process, Work,
@@ -31,7 +31,7 @@ pub(super) fn of(activity: &Activity) -> Vec<OwnerActivity> {
 fn together(owner: Option<Owner>, processes: &[&ActiveProcess], interval: Option<f64>) -> OwnerActivity {
     let uses: Vec<&GpuUse> = processes.iter().flat_map(|process| &process.gpus).collect();
     let work = uses.iter().filter_map(|one| one.interval).fold(Work::default(), amounts::sum);
-    let mut gpus: Vec<String> =
+    let mut gpus: Vec<GpuKey> =
         uses.iter().filter_map(|one| one.instance.clone().or_else(|| one.gpu.clone())).collect();
     gpus.sort();
     gpus.dedup();
@@ -197,15 +197,15 @@ fn union<'a>(sets: impl Iterator<Item = Option<&'a GpuSet>>, gpus: &[Gpu]) -> Gp
 
 /// Each once, in the order of the inventory; what is certain is not unknown as well.
 fn tidied(mut set: GpuSet, inventory: &[Gpu]) -> GpuSet {
-    let place = |key: &String| inventory.iter().position(|gpu| gpu.key == *key);
+    let place = |key: &GpuKey| inventory.iter().position(|gpu| gpu.key == *key);
     if let Some(gpus) = &mut set.gpus {
         gpus.sort_by_key(|key| (place(key), key.clone()));
         gpus.dedup();
     }
-    for keys in [&mut set.instances, &mut set.why] {
-        keys.sort();
-        keys.dedup();
-    }
+    set.instances.sort();
+    set.instances.dedup();
+    set.why.sort();
+    set.why.dedup();
     let certain = set.gpus.clone().unwrap_or_default();
     set.unknown.retain(|key| !certain.contains(key));
     set.unknown.sort_by_key(|key| (place(key), key.clone()));

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::{CountTable, DeviceType, GpuEvidence};
+use crate::model::{CountTable, DeviceType, GpuEvidence, GpuKey};
 use crate::observation::{
     Answer, ContextSums, CopiedBytes, DURATION_CLASSES, ErrorCount, GpuApi, HeldDevice, InterceptedCalls,
     NamedDevice, ProcessActivity, StreamSums,
@@ -18,7 +18,7 @@ fn node() -> Observation {
 }
 
 /// The key of the GPU with this minor.
-fn key(minor: u32) -> String {
+fn key(minor: u32) -> GpuKey {
     let gpus = crate::gpu::inventory(&node().gpu_facts);
     gpus.into_iter().find(|gpu| gpu.minor == Some(minor)).unwrap().key
 }

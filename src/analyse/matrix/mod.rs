@@ -50,7 +50,7 @@ pub(super) fn columns(gpus: &[Gpu]) -> Vec<Column> {
     let of = |(place, gpu): (usize, &Gpu)| {
         let whole = Column { key: gpu.key.clone(), gpu: None, place: (place, None) };
         let instance = |(number, mig): (usize, &MigInstance)| {
-            let key = mig.key(gpu)?;
+            let key = mig.compute_key(gpu)?;
             Some(Column { key, gpu: Some(gpu.key.clone()), place: (place, Some(number)) })
         };
         let instances: Vec<Column> = gpu.mig.iter().enumerate().filter_map(instance).collect();

@@ -7,7 +7,7 @@ use crate::report::{Activity, Cgroup, FindingDevice, GpuSet, MigInstance, OwnerA
 const A: &str = "GPU-a";
 
 fn set(gpus: &[&str]) -> GpuSet {
-    GpuSet { gpus: Some(gpus.iter().map(|key| (*key).to_owned()).collect()), ..GpuSet::default() }
+    GpuSet { gpus: Some(gpus.iter().map(|key| (*key).into()).collect()), ..GpuSet::default() }
 }
 
 fn by(source: AllocationSource, gpus: &[&str]) -> GpuSet {
@@ -30,7 +30,7 @@ fn sets(allocated: GpuSet, allowed: &[&str], visible: &[&str], held: &[&str]) ->
 }
 
 fn node(owners: Vec<OwnerSets>) -> Payload {
-    let gpu = Gpu { key: A.to_owned(), ..Gpu::default() };
+    let gpu = Gpu { key: A.into(), ..Gpu::default() };
     Payload { gpus: Some(vec![gpu]), owners: Some(owners), ..Payload::default() }
 }
 
@@ -64,7 +64,7 @@ fn states() {
         assert_eq!(cell.state, expected, "{cell:?}");
         assert!(!cell.is_unsure(), "{cell:?}");
     }
-    let denied = OwnerSets { held_denied: vec![A.to_owned()], ..sets(nothing(), no, no, yes) };
+    let denied = OwnerSets { held_denied: vec![A.into()], ..sets(nothing(), no, no, yes) };
     assert_eq!(only_cell(denied).state, CellState::HeldDenied);
 }
 
@@ -76,7 +76,7 @@ fn unknown() {
     assert_eq!((cell.state, cell.is_unsure()), (CellState::Unknown, true));
     assert_eq!(cell.held, Membership::Unknown);
     let mut maybe = sets(GpuSet::default(), &[A], &[], &[]);
-    maybe.held.unknown = vec![A.to_owned()];
+    maybe.held.unknown = vec![A.into()];
     let cell = only_cell(maybe);
     assert_eq!((cell.state, cell.is_unsure(), cell.held), (CellState::Allowed, true, Membership::Unknown));
     // What a process that may not open it asks for cannot matter.
@@ -90,7 +90,7 @@ fn unknown() {
 #[test]
 fn instances() {
     let mig = MigInstance { gi: 1, ci: Some(0), ..MigInstance::default() };
-    let gpu = Gpu { key: A.to_owned(), mig: vec![mig], ..Gpu::default() };
+    let gpu = Gpu { key: A.into(), mig: vec![mig], ..Gpu::default() };
     let mut its = sets(by(AllocationSource::Hook, &[A]), &[A], &[A], &[A]);
     its.allowed.instances = vec!["GPU-a/1/0".into()];
     its.held.instances = vec!["GPU-a/1/0".into()];

@@ -146,12 +146,12 @@ mod tests {
     /// found.
     #[test]
     fn unseen_is_not_found() {
-        let leftover = |held: Option<Vec<String>>| {
+        let leftover = |held: Option<Vec<crate::model::GpuKey>>| {
             let process = Process { held, ..Process::default() };
             Leftover { process, ..Leftover::default() }
         };
         let payload = |all: Vec<Leftover>| Payload { leftovers: Some(all), ..Payload::default() };
-        let some = || Some(vec!["GPU-1".to_owned()]);
+        let some = || Some(vec!["GPU-1".into()]);
         assert!(!is_found(&payload(vec![])));
         assert!(!is_found(&payload(vec![leftover(None)])));
         assert!(is_found(&payload(vec![leftover(None), leftover(some())])));

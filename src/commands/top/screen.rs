@@ -16,7 +16,7 @@ use super::terminal::Terminal;
 use crate::analyse;
 use crate::analyse::{Subject, TimeLimit};
 use crate::commands::invocation::Failure;
-use crate::model::{Device, DeviceType, InstanceKey, ProblemCode, Request};
+use crate::model::{Device, DeviceType, GpuKey, ProblemCode, Request};
 use crate::observation::{Observation, Text};
 use crate::render::Theme;
 use crate::report::{Gpu, MatrixRow, MigInstance, Payload};
@@ -248,12 +248,11 @@ fn cgroup(facts: &Observation, row: &MatrixRow) -> Option<Text> {
 
 /// The devices that have to be opened, and how: the GPU itself, and for an instance its
 /// capabilities, too.
-fn devices(column: &str, gpus: &[Gpu]) -> Vec<(Device, Request)> {
-    let on = |gpu: &&Gpu| column == gpu.key || InstanceKey::is_on(column, &gpu.key);
-    let Some(gpu) = gpus.iter().find(on) else { return Vec::new() };
+fn devices(column: &GpuKey, gpus: &[Gpu]) -> Vec<(Device, Request)> {
+    let Some(gpu) = gpus.iter().find(|gpu| column.is_of(&gpu.key)) else { return Vec::new() };
     let device = |major, minor| Device { kind: DeviceType::Char, major, minor };
     let gate = gpu.major.zip(gpu.minor).map(|(major, minor)| (device(major, minor), Request::ReadWrite));
-    let instance = gpu.mig.iter().find(|mig| mig.key(gpu).as_deref() == Some(column));
+    let instance = gpu.mig.iter().find(|mig| mig.compute_key(gpu).as_ref() == Some(column));
     let capabilities = |mig: &MigInstance| {
         let major = mig.major;
         let minors = [mig.gi_minor, mig.ci_minor].into_iter().flatten();

@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use super::names::counted;
 use super::table::{self, Last};
 use super::{Style, gpus, names, owner, sanitize};
-use crate::model::GpuEvidence;
+use crate::model::{GpuEvidence, GpuKey};
 use crate::report::{ActiveProcess, Activity, Gpu, GpuUse, Payload, QuietHolder, Rates, StreamUse, Work};
 use amounts::{byte_rate, bytes, count, idle};
 
@@ -83,7 +83,7 @@ fn none(activity: &Activity) -> String {
 
 /// `12:00:02Z  2.0 s: 3 processes on 2 GPUs, 100.4k launches/s, 1.2 GiB/s copied`
 fn heading(activity: &Activity) -> String {
-    let mut gpus: Vec<&String> = activity
+    let mut gpus: Vec<&GpuKey> = activity
         .processes
         .iter()
         .flat_map(|process| &process.gpus)
@@ -291,7 +291,7 @@ mod tests {
     fn rows_of_the_past() {
         let work = |launches| Work { launches, ..Work::default() };
         let unknown = |recent| GpuUse { counts: work(7), interval: Some(work(recent)), ..GpuUse::default() };
-        let known = GpuUse { gpu: Some("GPU-1".to_owned()), ..GpuUse::default() };
+        let known = GpuUse { gpu: Some("GPU-1".into()), ..GpuUse::default() };
         let process = ActiveProcess { gpus: vec![known, unknown(0)], ..ActiveProcess::default() };
         assert!(is_past(&process, &unknown(0)) && !is_past(&process, &unknown(1)));
         let alone = ActiveProcess { gpus: vec![unknown(0)], ..ActiveProcess::default() };

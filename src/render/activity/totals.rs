@@ -153,7 +153,7 @@ mod tests {
             ..Work::default()
         };
         let gpu = GpuWork {
-            gpu: Some("GPU-1".to_owned()),
+            gpu: Some("GPU-1".into()),
             counts,
             peak_bytes: 1 << 30,
             peak_at_most_bytes: 3 << 30,

@@ -7,7 +7,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest as _, Sha256};
 
 use super::super::{gpus, names, owner, sanitize};
-use crate::model::{AllocationSource, Severity, Verdict};
+use crate::model::{AllocationSource, GpuKey, Severity, Verdict};
 use crate::report::{Document, Finding, Gpu, GpuSet, OwnerSets, Page, PageColumn, PageCut, Program};
 
 /// Characters of a name and of a path.
@@ -50,7 +50,7 @@ pub(super) fn column(view: &View<'_>, column: &PageColumn) -> String {
 }
 
 /// GPUs and instances by key: `nvidia0-1`; `none` if there are none.
-pub(super) fn keys(view: &View<'_>, keys: &[String]) -> String {
+pub(super) fn keys(view: &View<'_>, keys: &[GpuKey]) -> String {
     let all: Vec<String> = keys.iter().map(|key| gpus::instance_name(key, view.gpus)).collect();
     match names::set(all) {
         none if none.is_empty() => "none".to_owned(),

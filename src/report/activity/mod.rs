@@ -8,7 +8,7 @@ mod work;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{CountTable, GpuEvidence, Owner, ProbeEngine, Time};
+use crate::model::{CountTable, GpuEvidence, GpuKey, Owner, ProbeEngine, Time};
 use crate::observation::{GpuApi, Uncovered};
 
 pub use work::{
@@ -100,7 +100,7 @@ pub struct QuietHolder {
     /// Since when its calls would be counted, RFC 3339.
     pub since: Time,
     /// Keys of the GPUs that it has open.
-    pub gpus: Vec<String>,
+    pub gpus: Vec<GpuKey>,
     /// Whether it may have made calls that found no room: then nothing is known of it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
@@ -215,10 +215,10 @@ pub struct GpuUse {
     /// The device as the process counts; null where its context is not known.
     pub ordinal: Option<u32>,
     /// Key of the GPU in the inventory; null where it is not known.
-    pub gpu: Option<String>,
+    pub gpu: Option<GpuKey>,
     /// The MIG instance, `KEY/GI/CI`, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub instance: Option<String>,
+    pub instance: Option<GpuKey>,
     /// The UUID that the driver told the process, without `GPU-` or `MIG-`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
@@ -294,7 +294,7 @@ pub struct OwnerActivity {
     /// How many.
     pub processes: usize,
     /// The GPUs that they did something on, as far as they are known.
-    pub gpus: Vec<String>,
+    pub gpus: Vec<GpuKey>,
     /// How many of their uses are of a GPU that is not known.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unknown_gpus: usize,

@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{CountTable, Owner, Time};
+use crate::model::{CountTable, GpuKey, Owner, Time};
 use crate::observation::GpuApi;
 
 /// Calls that succeeded or were enqueued, and what they moved.
@@ -207,10 +207,10 @@ impl Unattributed {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GpuWork {
     /// Key of the GPU in the inventory; null for calls of which it is not known.
-    pub gpu: Option<String>,
+    pub gpu: Option<GpuKey>,
     /// The MIG instance, `KEY/GI/CI`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub instance: Option<String>,
+    pub instance: Option<GpuKey>,
     /// What it did.
     pub counts: Work,
     /// Device memory that is allocated now.

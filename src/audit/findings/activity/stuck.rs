@@ -8,7 +8,7 @@ use crate::audit::facts::Facts;
 use crate::audit::kind::Kind;
 use crate::audit::tenants::Tenant;
 use crate::audit::{finding, wording};
-use crate::model::{Confidence, Severity, Time};
+use crate::model::{Confidence, GpuKey, Severity, Time};
 use crate::observation::GpuApi;
 use crate::report::{ActiveProcess, Activity, CallError, Finding};
 
@@ -70,7 +70,7 @@ fn report_dead(facts: &Facts<'_>, process: &ActiveProcess) -> Option<Finding> {
         process.errors.iter().filter(|error| error.sticky && error.count > 0).collect();
     let first = sticky.first()?;
     let (cgroup, listed) = observed(facts, process)?;
-    let used: Vec<&String> = process.gpus.iter().filter_map(|one| one.gpu.as_ref()).collect();
+    let used: Vec<&GpuKey> = process.gpus.iter().filter_map(|one| one.gpu.as_ref()).collect();
     let gpus = facts.gpus().iter().filter(|gpu| used.contains(&&gpu.key));
     let clause = |error: &&CallError| format!("{} was returned {} times", name(error), error.count);
     let of_hardware = sticky.iter().any(|error| error.api == GpuApi::Cuda && HARDWARE.contains(&error.code));
@@ -140,7 +140,7 @@ fn report_hang(
     (processes, least): &Waiting<'_>,
 ) -> Finding {
     let owner = wording::owner(tenant.owner());
-    let used: Vec<&String> =
+    let used: Vec<&GpuKey> =
         processes.iter().flat_map(|it| &it.gpus).filter_map(|one| one.gpu.as_ref()).collect();
     let gpus = facts.gpus().iter().filter(|gpu| used.contains(&&gpu.key));
     let (count, length) = (processes.len(), duration(*least));
