@@ -4,8 +4,16 @@
 //! `explain`, `check` and `watch` answer one question each and look at its verdict by
 //! themselves.
 
-use crate::model::{CheckState, JobEvidence, RepairState, ValueState, Verdict, Verdicts};
-use crate::report::{GpuSet, NodeDiff, OwnerSets, Payload, Policy, Process};
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::model::{CheckState, JobEvidence, RepairState, ValueState, Verdict};
+use crate::report::{
+    ActivityAnswer, Change, CompactAnswer, DiffAnswer, DoctorAnswer, ExplainAnswer, FleetAnswer, FreeAnswer,
+    GpuSet, JournalsAnswer, KindsAnswer, Leftover, LeftoversAnswer, MatrixAnswer, NodeDiff, Nothing,
+    OwnerSets, PageAnswer, Payload, Policy, Process, ProgramsAnswer, RegionAnswer, RepairAnswer, VgpuAnswer,
+};
 
 /// The unknown parts, a few words each.
 pub fn unknown_parts(payload: &Payload) -> Vec<&'static str> {
@@ -17,27 +25,103 @@ pub fn unknown_parts(payload: &Payload) -> Vec<&'static str> {
     parts.into_iter().filter(|(is_unknown, _)| *is_unknown).map(|(_, what)| what).collect()
 }
 
-/// Whether something that can be known is not. An allocation cannot be known outside of
-/// Slurm's hooks, so that it is unknown leaves nothing out.
-pub fn has_unknown(payload: &Payload) -> bool {
-    has_unknown_verdict(payload)
-        || has_unknown_process(payload)
-        || has_unknown_set(payload)
-        || payload.doctor.iter().flatten().any(|check| check.state == CheckState::Unknown)
-        || payload.audit.as_ref().is_some_and(|audit| audit.unknown)
-        || payload.repair.as_ref().is_some_and(|repair| repair.state == RepairState::Unknown)
-        || payload.processes.iter().flatten().any(has_unknown_limit)
-        || payload.fleet.as_ref().is_some_and(|fleet| fleet.is_incomplete())
+/// What a command answers.
+pub trait Answer: Serialize {
+    /// Whether something that can be known is not.
+    fn has_unknown(&self) -> bool {
+        false
+    }
+
+    /// Its policies: of those without a short form, not all rules are listed.
+    fn policies(&self) -> Option<&BTreeMap<String, Policy>> {
+        None
+    }
 }
 
-fn has_unknown_process(payload: &Payload) -> bool {
-    if payload.cgroups.iter().flatten().any(|cgroup| cgroup.unseen.is_some()) {
-        return true;
+impl Answer for Payload {
+    /// An allocation cannot be known outside of Slurm's hooks, so that it is unknown leaves
+    /// nothing out.
+    fn has_unknown(&self) -> bool {
+        has_unknown_verdict(self)
+            || has_unknown_process(self)
+            || has_unknown_set(self)
+            || self.audit.as_ref().is_some_and(|audit| audit.unknown)
     }
-    let cgroups = payload.cgroups.iter().flatten().flat_map(|cgroup| &cgroup.processes);
-    let leftovers = payload.leftovers.iter().flatten();
-    leftovers.clone().any(|leftover| leftover.belongs_by == JobEvidence::Unknown)
-        || cgroups.chain(leftovers.map(|leftover| &leftover.process)).any(is_unseen)
+
+    fn policies(&self) -> Option<&BTreeMap<String, Policy>> {
+        self.policies.as_ref()
+    }
+}
+
+impl Answer for ProgramsAnswer {
+    fn has_unknown(&self) -> bool {
+        self.policies.values().any(is_unknown)
+    }
+
+    fn policies(&self) -> Option<&BTreeMap<String, Policy>> {
+        Some(&self.policies)
+    }
+}
+
+impl Answer for LeftoversAnswer {
+    fn has_unknown(&self) -> bool {
+        let is_unknown = |it: &Leftover| it.belongs_by == JobEvidence::Unknown || is_unseen(&it.process);
+        self.leftovers.iter().any(is_unknown)
+    }
+}
+
+impl Answer for ExplainAnswer {
+    fn has_unknown(&self) -> bool {
+        self.proof.verdict == Verdict::Unknown
+    }
+}
+
+impl Answer for VgpuAnswer {
+    fn has_unknown(&self) -> bool {
+        self.processes.iter().any(has_unknown_limit)
+    }
+}
+
+impl Answer for RepairAnswer {
+    fn has_unknown(&self) -> bool {
+        self.repair.state == RepairState::Unknown
+    }
+}
+
+impl Answer for DoctorAnswer {
+    fn has_unknown(&self) -> bool {
+        self.doctor.iter().any(|check| check.state == CheckState::Unknown)
+    }
+}
+
+impl Answer for DiffAnswer {
+    fn has_unknown(&self) -> bool {
+        let node = self.diff.node.as_ref();
+        self.diff.unknown
+            || self.diff.changes.iter().any(is_of_unknown)
+            || node.is_some_and(is_unknown_change)
+    }
+}
+
+impl Answer for FleetAnswer {
+    fn has_unknown(&self) -> bool {
+        self.fleet.is_incomplete()
+    }
+}
+
+impl Answer for ActivityAnswer {}
+impl Answer for CompactAnswer {}
+impl Answer for FreeAnswer {}
+impl Answer for JournalsAnswer {}
+impl Answer for KindsAnswer {}
+impl Answer for MatrixAnswer {}
+impl Answer for Nothing {}
+impl Answer for PageAnswer {}
+impl Answer for RegionAnswer {}
+
+fn has_unknown_process(payload: &Payload) -> bool {
+    let mut cgroups = payload.cgroups.iter().flatten();
+    cgroups.any(|cgroup| cgroup.unseen.is_some() || cgroup.processes.iter().any(is_unseen))
 }
 
 /// Whether a process could not be looked into. An environment in memory that cannot
@@ -67,21 +151,17 @@ fn is_unknown_set(set: &GpuSet) -> bool {
 
 fn has_unknown_verdict(payload: &Payload) -> bool {
     let mut cgroups = payload.cgroups.iter().flatten().flat_map(|cgroup| &cgroup.gpus);
-    let mut checks = payload.checks.iter().flatten();
-    let changes = payload.diff.iter().flat_map(|diff| &diff.changes);
     payload.policies.iter().flatten().any(|(_, policy)| is_unknown(policy))
         || cgroups.any(|gpu| gpu.verdict == Verdict::Unknown)
-        || checks.any(|check| check.verdict == Verdicts::Unknown)
-        || payload.proof.iter().any(|proof| proof.verdict == Verdict::Unknown)
-        || payload.diff.iter().any(|diff| diff.unknown)
-        || payload.diff.iter().filter_map(|diff| diff.node.as_ref()).any(is_unknown_change)
-        || changes.flat_map(|change| [change.from, change.to]).any(|verdict| verdict == Verdict::Unknown)
 }
 
 fn is_unknown_change(node: &NodeDiff) -> bool {
-    let changes = node.policies.iter().flat_map(|policy| &policy.changes);
     node.gpus.iter().any(|owner| !owner.unknown.is_empty())
-        || changes.flat_map(|change| [change.from, change.to]).any(|verdict| verdict == Verdict::Unknown)
+        || node.policies.iter().flat_map(|policy| &policy.changes).any(is_of_unknown)
+}
+
+fn is_of_unknown(change: &Change) -> bool {
+    [change.from, change.to].contains(&Verdict::Unknown)
 }
 
 fn is_unknown(policy: &Policy) -> bool {
@@ -115,24 +195,24 @@ mod tests {
     #[test]
     fn unknown_sets() {
         let maybe = || GpuSet { unknown: vec!["GPU-1".into()], ..known() };
-        assert!(!has_unknown(&owner(GpuSet::default(), known(), known())));
-        assert!(!has_unknown(&owner(maybe(), known(), known())));
-        assert!(has_unknown(&owner(known(), GpuSet::default(), known())));
-        assert!(has_unknown(&owner(known(), known(), maybe())));
+        assert!(!owner(GpuSet::default(), known(), known()).has_unknown());
+        assert!(!owner(maybe(), known(), known()).has_unknown());
+        assert!(owner(known(), GpuSet::default(), known()).has_unknown());
+        assert!(owner(known(), known(), maybe()).has_unknown());
     }
 
     /// Make sure that one readable environment is enough, and that descriptors
     /// have to be seen.
     #[test]
     fn unknown_processes() {
-        assert!(!has_unknown(&process(ValueState::Value, ValueState::Unknown, None)));
-        assert!(!has_unknown(&process(ValueState::Unknown, ValueState::Unset, None)));
-        assert!(has_unknown(&process(ValueState::Unknown, ValueState::Unknown, None)));
-        assert!(has_unknown(&process(ValueState::Unset, ValueState::Unset, Some("no right"))));
+        assert!(!process(ValueState::Value, ValueState::Unknown, None).has_unknown());
+        assert!(!process(ValueState::Unknown, ValueState::Unset, None).has_unknown());
+        assert!(process(ValueState::Unknown, ValueState::Unknown, None).has_unknown());
+        assert!(process(ValueState::Unset, ValueState::Unset, Some("no right")).has_unknown());
         let mut ended = process(ValueState::Unknown, ValueState::Unknown, None);
         ended.cgroups.iter_mut().flatten().flat_map(|one| &mut one.processes).for_each(|one| {
             one.state = Some(crate::model::ProcessState::Zombie);
         });
-        assert!(!has_unknown(&ended));
+        assert!(!ended.has_unknown());
     }
 }

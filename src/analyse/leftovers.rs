@@ -11,7 +11,7 @@ use crate::model::{GpuKey, JobEvidence, JobIdSource, NoteCode, Owner, Time};
 use crate::observation::{Answer, Cgroup, Environment, Observation, Problem, Process};
 use crate::owner::{Directory, JobName, inner_job};
 use crate::policy::TimeLimit;
-use crate::report::{GpuSet, Leftover, Note, Payload};
+use crate::report::{GpuSet, Leftover, LeftoversAnswer, Note};
 
 /// The processes of a job that hold one of its GPUs.
 ///
@@ -28,7 +28,7 @@ pub fn leftovers(
     job: &JobName,
     granted: &CallerAllocation,
     limit: &TimeLimit,
-) -> Result<Payload, AnalyseError> {
+) -> Result<LeftoversAnswer, AnalyseError> {
     let mut join = JoinedNode::new(observation, limit);
     let numbering = Numbering::new(&observation.slurm, &observation.host.name, &join.gpus);
     let source = source(observation, granted, &numbering, &join)?;
@@ -58,13 +58,8 @@ pub fn leftovers(
             found.push(leftover);
         }
     }
-    Ok(Payload {
-        job: Some(job.to_string()),
-        leftovers: Some(found),
-        gpus: Some(join.gpus),
-        notes: Some(notes(observation)),
-        ..Payload::default()
-    })
+    let (job, notes) = (job.to_string(), notes(observation));
+    Ok(LeftoversAnswer { gpus: join.gpus, job, leftovers: found, free: None, notes })
 }
 
 /// The cgroups of a job that list processes, by names that root's daemons gave, without

@@ -8,7 +8,7 @@ use crate::analyse::{AnalyseError, CallerAllocation, Inspection, TimeLimit, is_i
 use crate::model::{GpuKey, Vacancy};
 use crate::observation::Observation;
 use crate::owner::JobName;
-use crate::report::{Free, GpuSet, Holder, Payload, Process};
+use crate::report::{Free, FreeAnswer, GpuSet, Holder, Process};
 
 /// Whether the GPUs of an allocation, of a job or, where neither is named, of the node are
 /// free of everybody but that job.
@@ -22,13 +22,13 @@ pub fn free(
     granted: &CallerAllocation,
     config: &Config,
     limit: &TimeLimit,
-) -> Result<Payload, AnalyseError> {
+) -> Result<FreeAnswer, AnalyseError> {
     let inspection = Inspection::new(observation, granted, limit)?;
     let facts = Facts::new(&inspection, config);
     let asked = inspection.asked(job, granted)?;
     let holders = holders(&facts, job, &asked);
     let free = Free { state: state(&asked, &holders), asked, job: job.map(ToString::to_string), holders };
-    Ok(Payload { gpus: Some(facts.gpus().to_vec()), free: Some(Box::new(free)), ..Payload::default() })
+    Ok(FreeAnswer { gpus: facts.gpus().to_vec(), free })
 }
 
 fn holders(facts: &Facts<'_>, job: Option<&JobName>, asked: &GpuSet) -> Vec<Holder> {

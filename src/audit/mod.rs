@@ -18,7 +18,7 @@ mod outcome;
 mod tenants;
 mod wording;
 
-use crate::analyse::{self, AnalyseError, CallerAllocation, Inspection, TimeLimit, ToVerify};
+use crate::analyse::{self, AnalyseError, Answer, CallerAllocation, Inspection, TimeLimit, ToVerify};
 use crate::observation::{Observation, Verification};
 use crate::report::{Audit, AuditOptions, Checked, Finding, Payload};
 
@@ -136,7 +136,7 @@ fn summary(facts: &Facts<'_>, granted: &CallerAllocation, scope: &AuditScope) ->
             processes: facts.processes().count(),
             gpus: facts.gpus().len(),
         },
-        unknown: analyse::has_unknown(payload),
+        unknown: payload.has_unknown(),
         remarks,
         options: AuditOptions { allocated: granted.list.clone(), ..AuditOptions::default() },
         ..Audit::default()

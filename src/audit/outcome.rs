@@ -73,7 +73,7 @@ fn is_within(place: &str, top: &Text) -> bool {
 
 /// Leaves out what a former audit found already, and says what it found that is
 /// no more.
-pub fn compare(payload: &mut Payload, baseline: &Document) {
+pub fn compare(payload: &mut Payload, baseline: &Document<Payload>) {
     let (Some(findings), Some(audit)) = (&mut payload.findings, &mut payload.audit) else { return };
     let old = baseline.payload.findings.as_deref().unwrap_or_default();
     let left_out = baseline.payload.audit.iter().flat_map(|audit| &audit.known_fingerprints);

@@ -5,6 +5,7 @@ use super::invocation::{Failure, Invocation};
 use super::node;
 use super::subject::job_cgroups::JobPart;
 use super::subject::{allocation, job_cgroups, job_name};
+use crate::analyse::Answer;
 use crate::cli::{Exit, JobArgs};
 use crate::model::Owner;
 use crate::observation::Observation;
@@ -48,7 +49,7 @@ fn list(invocation: &mut Invocation<'_>, args: &JobArgs) -> Result<Exit, Failure
     let observation = node::whole(invocation, &args.allocation, args.state.as_deref())?;
     let mut payload =
         analyse::node(&observation, &allocation::granted(&args.allocation), &invocation.decoding)?;
-    let is_unknown = analyse::has_unknown(&payload);
+    let is_unknown = payload.has_unknown();
     let is_job = |owner: &Owner| owner.kind.is_job() && owner.is_workload();
     payload.owners.iter_mut().for_each(|rows| rows.retain(|row| is_job(&row.owner)));
     (payload.cgroups, payload.policies, payload.programs) = (None, None, None);

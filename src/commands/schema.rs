@@ -7,13 +7,13 @@ use schemars::schema_for;
 use super::invocation::{Failure, Invocation};
 use crate::cli::{Exit, SchemaArgs, SchemaOf};
 use crate::observation::Observation;
-use crate::report::{Document, Event};
+use crate::report::{AnyAnswer, Document, Event};
 
 /// Runs the command. The schema is pretty-printed: it is read by people and
 /// compared by line.
 pub(super) fn run(invocation: &mut Invocation<'_>, args: &SchemaArgs) -> Result<Exit, Failure> {
     let schema = match args.of {
-        SchemaOf::Document => schema_for!(Document),
+        SchemaOf::Document => schema_for!(Document<AnyAnswer>),
         SchemaOf::Events => schema_for!(Event),
         SchemaOf::Observation => schema_for!(Observation),
     };

@@ -6,7 +6,7 @@ use crate::report::{Document, FindingKind, Payload};
 #[derive(Clone, Copy, Debug)]
 pub struct Answers<'a> {
     /// The answer of `node`.
-    pub node: &'a Document,
+    pub node: &'a Document<Payload>,
     /// The answer of `audit` for the same facts.
     pub audit: &'a Payload,
     /// Every kind of finding, so that those that were not found are 0.

@@ -16,7 +16,7 @@ use super::pieces::{InputPosition, LONGEST_DOCUMENT, Other, Sink};
 use super::tables::Tables;
 use super::words::{Word, cut};
 use super::{audited, full, node_name, owners, state};
-use crate::analyse::{self, CallerAllocation, TimeLimit};
+use crate::analyse::{self, Answer as _, CallerAllocation, TimeLimit};
 use crate::audit::{self, Config};
 use crate::model::ProblemCode;
 use crate::observation::{self, Observation, Problem};
@@ -231,7 +231,7 @@ impl Gatherer {
         let state = self.state_of(&observation)?;
         let payload = audit::audit(&observation, &granted, &Config::default(), &self.limit);
         let payload = payload.map_err(|error| Refusal::why(error.to_string()))?;
-        let unknown = analyse::has_unknown(&payload);
+        let unknown = payload.has_unknown();
         let found = payload.findings.as_deref().unwrap_or_default();
         let kept = Room::findings_of(&mut self.room, &mut self.tables, found);
         let what = Audited { kept, ..audited::of_payload(&mut self.tables, &payload) };

@@ -8,7 +8,7 @@ use super::names::counted;
 use super::table::Last;
 use super::{Style, owner, process, sanitize, table, wrap};
 use crate::model::{Confidence, GpuKey, Owner};
-use crate::report::{Audit, Counts, Decision, Finding, FindingDevice, FindingProcess, Payload};
+use crate::report::{Audit, Counts, Decision, Finding, FindingDevice, FindingProcess, KindsAnswer, Payload};
 
 /// Findings that `gpumap repair` mends.
 const LOST: [&str; 1] = ["access-lost"];
@@ -222,16 +222,16 @@ fn decision(decision: &Decision) -> String {
 }
 
 /// Prints ids, severities and titles.
-pub fn list(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
-    let kinds = payload.kinds.iter().flatten();
-    let rows = kinds.map(|kind| vec![kind.id.clone(), kind.severity.to_string(), kind.title.clone()]);
+pub fn list(out: &mut dyn Write, style: Style, answer: &KindsAnswer) -> io::Result<()> {
+    let rows =
+        answer.kinds.iter().map(|kind| vec![kind.id.clone(), kind.severity.to_string(), kind.title.clone()]);
     table::write(out, style, &["ID", "SEVERITY", "WHAT"], &[], rows.collect(), Last::Wraps)
 }
 
 /// Prints pages.
-pub fn write_page(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
+pub fn write_page(out: &mut dyn Write, style: Style, answer: &KindsAnswer) -> io::Result<()> {
     let width = usize::from(style.width).min(100);
-    for kind in payload.kinds.iter().flatten() {
+    for kind in &answer.kinds {
         let head = format!("{} {}  ", style.severity(kind.severity), kind.id);
         wrap::write(out, &head, 2, width, &kind.title)?;
         for paragraph in kind.page.split("\n\n") {

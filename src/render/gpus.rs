@@ -8,7 +8,7 @@ use std::io::Write;
 use super::table::Last;
 use super::{Style, names, sanitize, table};
 use crate::model::{GpuKey, RequestSet, Verdict};
-use crate::report::{Gpu, GpuNode, GpuVerdict, MigInstance, Payload};
+use crate::report::{Gpu, GpuNode, GpuVerdict, MigInstance};
 
 /// Places of the columns that are left out where they say nothing.
 const SLURM: usize = 4;
@@ -199,8 +199,8 @@ const UUID: usize = 13;
 const MODEL: usize = 12;
 
 /// What an empty list of GPUs says.
-pub(super) fn none(payload: &Payload) -> &'static str {
-    match payload.gpus_unread {
+pub(super) fn none(gpus_unread: bool) -> &'static str {
+    match gpus_unread {
         false => "This node has no GPU",
         true => "No GPU was seen, and whether this node has one is not known",
     }
@@ -345,8 +345,7 @@ mod inventory_tests {
     /// Make sure that what could not be read is not said to be none.
     #[test]
     fn no_gpus() {
-        let of = |gpus_unread| none(&Payload { gpus_unread, ..Payload::default() });
-        assert_eq!(of(false), "This node has no GPU");
-        assert!(of(true).ends_with("is not known"));
+        assert_eq!(none(false), "This node has no GPU");
+        assert!(none(true).ends_with("is not known"));
     }
 }

@@ -15,7 +15,7 @@ use crate::report::{Gpu, GpuSet, OwnerSets, Payload, listed};
 pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
     let gpus: Vec<&Gpu> = payload.gpus.iter().flatten().collect();
     let title = match gpus.len() {
-        0 => gpus::none(payload).to_owned(),
+        0 => gpus::none(payload.gpus_unread).to_owned(),
         1 => "1 GPU".to_owned(),
         count => format!("{count} GPUs"),
     };

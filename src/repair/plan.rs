@@ -15,7 +15,7 @@ use crate::model::{
 use crate::observation::{Observation, Text};
 use crate::owner::Directory;
 use crate::policy::{Decoder, Policy, TimeLimit};
-use crate::report::{self, Denier, ListedRule, Payload, Repair};
+use crate::report::{self, Denier, ListedRule, Repair, RepairAnswer};
 use crate::unit::{self, DeviceRules};
 
 /// What is asked for.
@@ -52,8 +52,8 @@ pub fn plan(
     path: &Text,
     request: &RepairRequest,
     limit: &TimeLimit,
-) -> Result<Payload, AnalyseError> {
-    prepare(observation, path, request, limit).map(|(payload, _)| payload)
+) -> Result<Repair, AnalyseError> {
+    prepare(observation, path, request, limit).map(|(answer, _)| answer.repair)
 }
 
 /// The plan, and what `--apply` would carry out of it.
@@ -66,7 +66,7 @@ pub fn prepare(
     path: &Text,
     request: &RepairRequest,
     limit: &TimeLimit,
-) -> Result<(Payload, Option<PlannedSwap>), AnalyseError> {
+) -> Result<(RepairAnswer, Option<PlannedSwap>), AnalyseError> {
     let mut decoder = Decoder::within(limit);
     let stack = analyse::stack(observation, path, &mut decoder)?;
     let owner = Directory::new(observation).of(path).cloned();
@@ -80,9 +80,8 @@ pub fn prepare(
     };
     let mut planner = Planner { observation, path, request, decoder, stack, repair, change: None };
     planner.plan();
-    let gpus = Some(gpu::inventory(&observation.gpu_facts));
-    let payload = Payload { repair: Some(planner.repair), gpus, ..Payload::default() };
-    Ok((payload, planner.change))
+    let gpus = gpu::inventory(&observation.gpu_facts);
+    Ok((RepairAnswer { gpus, repair: planner.repair }, planner.change))
 }
 
 /// A plan in the making.

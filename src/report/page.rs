@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::answers::Payload;
 use super::audit::Counts;
 use super::document::Document;
 use super::matrix::MatrixCell;
@@ -19,7 +20,7 @@ use crate::observation::Problem;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Page {
     /// The answers of `node` and `audit` in one envelope.
-    pub document: Document,
+    pub document: Document<Payload>,
     /// The columns of the matrix: each GPU, followed by its MIG instances.
     pub columns: Vec<PageColumn>,
     /// The rows of the matrix.

@@ -1,7 +1,7 @@
 //! Tests of what keys do, on matrices that are made up here.
 
 use crate::model::{CellState, MatrixOrder, Membership, Owner, OwnerKind, Severity};
-use crate::report::{Finding, Gpu, GpuNode, Matrix, MatrixCell, MatrixProcess, MatrixRow, Payload};
+use crate::report::{Finding, Gpu, GpuNode, Matrix, MatrixCell, MatrixProcess, MatrixRow, Proof};
 
 use super::*;
 
@@ -103,7 +103,7 @@ fn effects() {
     let asked = press(&mut state, "jll\n").pop();
     assert_eq!(asked, Some(Effect::Explain(CellPosition { row: 3, column: 1 })));
     let cell = CellPosition { row: 3, column: 1 };
-    state.explained(cell, Content::Proofs(vec![Payload::default()]));
+    state.explained(cell, Content::Proofs(vec![Proof::default()]));
     assert!(
         matches!(state.view(), View::Detail(detail, 0) if detail.cell.as_ref().is_some_and(|(row, _)| row.cgroup == "/job_2"))
     );

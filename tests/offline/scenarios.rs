@@ -436,13 +436,13 @@ fn leftovers_are_the_jobs() {
             &gpumap::analyse::TimeLimit::default(),
         )
         .unwrap();
-        let names = Names::new(payload.gpus.as_deref().unwrap());
+        let names = Names::new(&payload.gpus);
         let holds = |leftover: &Leftover| Holds {
             by: leftover.belongs_by.to_string(),
             gpus: names.all(&leftover.gpus),
             seen: leftover.process.held.is_some(),
         };
-        let found = payload.leftovers.iter().flatten();
+        let found = payload.leftovers.iter();
         let found: BTreeMap<u32, Holds> =
             found.map(|leftover| (leftover.process.pid, holds(leftover))).collect();
         assert_eq!(found, expected.leftovers, "{name}");

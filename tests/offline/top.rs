@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gpumap::analyse::{self, CallerAllocation};
+use gpumap::analyse::{self, Answer, CallerAllocation};
 use gpumap::audit::{self, Config};
 use gpumap::model::{CellState, GpuKey, MatrixOrder, Membership, Owner, OwnerKind};
 use gpumap::observation::Observation;
@@ -38,7 +38,7 @@ fn saved(name: &str) -> Moment {
         host: observation.host.name.clone(),
         taken_at: observation.taken_at.clone(),
         matrix: analyse::matrix(&node, &findings, false),
-        complete: !analyse::has_unknown(&node) && observation.errors.is_empty(),
+        complete: !node.has_unknown() && observation.errors.is_empty(),
         gpus: node.gpus.unwrap_or_default(),
         findings,
         events: Vec::new(),

@@ -807,8 +807,7 @@ fn forged_uuids() {
         gpumap::analyse::node(&honest, &Default::default(), &gpumap::analyse::TimeLimit::default()).unwrap();
     let gpus = node.gpus.unwrap();
     let mut denied = 0;
-    for process in
-        gpumap::analyse::limits(&honest, &gpumap::analyse::TimeLimit::default()).unwrap().processes.unwrap()
+    for process in gpumap::analyse::limits(&honest, &gpumap::analyse::TimeLimit::default()).unwrap().processes
     {
         let limits = process.vgpu.unwrap();
         let [VgpuDevice { uuid: Some(_), .. }] = limits.devices.as_slice() else { continue };
@@ -821,10 +820,8 @@ fn forged_uuids() {
             let mut bytes = shared.contents.known().unwrap().whole().unwrap();
             bytes[64..104].copy_from_slice(gpu.uuid.as_ref().unwrap().as_bytes());
             shared.contents = Answer::Known(SparseBytes::of(&bytes, bytes.len() as u64));
-            let told = gpumap::analyse::limits(&forged, &gpumap::analyse::TimeLimit::default())
-                .unwrap()
-                .processes
-                .unwrap();
+            let told =
+                gpumap::analyse::limits(&forged, &gpumap::analyse::TimeLimit::default()).unwrap().processes;
             let told = told.into_iter().find(|one| one.pid == process.pid).unwrap().vgpu.unwrap();
             let verdict = cgroup.gpus.iter().find(|verdict| verdict.gpu == gpu.key).unwrap().verdict;
             let is_denied = verdict == Verdict::Deny;

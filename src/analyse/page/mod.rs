@@ -40,7 +40,7 @@ pub use summary::tell_problems;
 /// A cgroup of the scope that the observation lacks.
 pub fn page(
     inspection: Inspection<'_>,
-    document: impl FnOnce(Payload) -> Document,
+    document: impl FnOnce(Payload) -> Document<Payload>,
     all: bool,
 ) -> Result<Page, AnalyseError> {
     let (mut join, payload) = inspection.into_parts();

@@ -8,12 +8,12 @@ use crate::model::{Membership, Severity};
 use crate::observation::Problem;
 use crate::report::{
     Counts, Document, Finding, OwnerSets, Page, PageCut, PageProblem, PageReason, PageRow, PageSet,
-    PageSummary,
+    PageSummary, Payload,
 };
 
 /// What the page shows, in numbers.
 pub(super) fn of(
-    document: &Document,
+    document: &Document<Payload>,
     owners: &[OwnerSets],
     columns: &[Column],
     rows: &[PageRow],

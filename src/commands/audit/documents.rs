@@ -9,11 +9,11 @@ use crate::observation::Observation;
 use crate::report::{AuditOptions, Document, Payload};
 
 /// A former audit.
-pub(super) fn baseline(invocation: &mut Invocation<'_>, path: &Path) -> Result<Document, Failure> {
+pub(super) fn baseline(invocation: &mut Invocation<'_>, path: &Path) -> Result<Document<Payload>, Failure> {
     let bytes = files::read(invocation, path)?;
     let needs = "save one with gpumap audit --report FILE";
     let bad = |why: String| Failure::new(ProblemCode::BadBaseline, files::name(path), why, needs);
-    let document: Document =
+    let document: Document<Payload> =
         serde_json::from_slice(&bytes).map_err(|error| bad(format!("not an audit: {error}")))?;
     if document.schema != crate::report::SCHEMA || document.payload.findings.is_none() {
         return Err(bad("not an audit".to_owned()));

@@ -5,7 +5,7 @@ mod documents;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use crate::analyse::CallerAllocation;
+use crate::analyse::{Answer, CallerAllocation};
 use crate::audit::{self, AuditScope, Config};
 use crate::cli::{AuditArgs, Exit};
 use crate::commands::files::{self, activity_state, saved};
@@ -16,7 +16,7 @@ use crate::model::ProblemCode;
 use crate::observation::{Observation, Text};
 use crate::observe::{self, CgroupTarget};
 use crate::render::{self, Nagios};
-use crate::report::{AuditOptions, Payload};
+use crate::report::{AuditOptions, KindsAnswer, Payload};
 use documents::remember;
 
 /// Runs the command.
@@ -177,7 +177,7 @@ fn answer(
     observation: &Observation,
     payload: Payload,
 ) -> Result<Exit, Failure> {
-    let complete = observation.errors.is_empty() && !crate::analyse::has_unknown(&payload);
+    let complete = observation.errors.is_empty() && !payload.has_unknown();
     if args.nagios {
         let state = Nagios::of(&payload, complete);
         render::nagios(invocation.out, state, &payload, &observation.errors)?;
@@ -223,8 +223,7 @@ fn document(invocation: &mut Invocation<'_>, id: Option<&str>) -> Result<Exit, F
             }
         },
     };
-    let payload =
-        Payload { kinds: Some(kinds.into_iter().map(audit::Kind::document).collect()), ..Payload::default() };
+    let answer = KindsAnswer { kinds: kinds.into_iter().map(audit::Kind::document).collect() };
     let view = if id.is_some() { render::finding_pages } else { render::finding_list };
-    invocation.answer(&envelope::blank(), payload, view)
+    invocation.answer(&envelope::blank(), answer, view)
 }

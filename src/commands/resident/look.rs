@@ -37,7 +37,7 @@ pub(in crate::commands) struct Look {
     /// The facts.
     pub observation: Observation,
     /// The answer of `node`.
-    pub node: Document,
+    pub node: Document<Payload>,
     /// The answer of `audit`.
     pub audit: Payload,
     /// What is to be said besides.

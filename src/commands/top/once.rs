@@ -4,7 +4,7 @@ use crate::cli::{Exit, TopArgs};
 use crate::commands::invocation::{Failure, Invocation};
 use crate::commands::resident::look::Look;
 use crate::render::{self, MatrixStyle};
-use crate::report::Payload;
+use crate::report::MatrixAnswer;
 use crate::top::{Choice, Filter, rows};
 
 use super::saved;
@@ -21,14 +21,8 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &TopArgs, look: Look) -
     let all = std::mem::take(&mut matrix.rows);
     matrix.rows = shown.iter().filter_map(|row| all.get(*row).cloned()).collect();
     let how = MatrixStyle { ascii: args.ascii, processes: invocation.style.all };
-    let findings = audit.findings;
-    let payload = Payload {
-        matrix: Some(Box::new(matrix)),
-        gpus: Some(gpus),
-        gpus_unread,
-        findings,
-        ..Payload::default()
-    };
+    let findings = audit.findings.unwrap_or_default();
+    let payload = MatrixAnswer { gpus, gpus_unread, findings, matrix };
     let remarks: Vec<_> = remark.into_iter().collect();
     let exit = invocation.answer_about(&observation, payload, is_unknown, |out, style, payload| {
         render::matrix(out, style, how, payload)

@@ -19,7 +19,7 @@ use crate::commands::invocation::Failure;
 use crate::model::{Device, DeviceType, GpuKey, ProblemCode, Request};
 use crate::observation::{Observation, Text};
 use crate::render::Theme;
-use crate::report::{Gpu, MatrixRow, MigInstance, Payload};
+use crate::report::{Gpu, MatrixRow, MigInstance, Proof};
 use crate::top::{CellPosition, Content, Effect, Extent, Key, Keys, Moment, State};
 
 /// How long the rest of a key's bytes may take. Terminals send them at once; ssh may
@@ -235,7 +235,7 @@ pub(super) fn of(facts: &Observation, moment: &Moment, cell: &CellPosition) -> C
     let proofs = devices
         .into_iter()
         .map(|(device, request)| analyse::explain(facts, &subject, device, request, no_limit));
-    match proofs.collect::<Result<Vec<Payload>, _>>() {
+    match proofs.collect::<Result<Vec<Proof>, _>>() {
         Ok(proofs) => Content::Proofs(proofs),
         Err(error) => Content::Message(error.to_string()),
     }

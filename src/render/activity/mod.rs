@@ -12,7 +12,9 @@ use super::names::counted;
 use super::table::{self, Last};
 use super::{Style, gpus, names, owner, sanitize};
 use crate::model::{GpuEvidence, GpuKey};
-use crate::report::{ActiveProcess, Activity, Gpu, GpuUse, Payload, QuietHolder, Rates, StreamUse, Work};
+use crate::report::{
+    ActiveProcess, Activity, ActivityAnswer, Gpu, GpuUse, QuietHolder, Rates, StreamUse, Work,
+};
 use amounts::{byte_rate, bytes, count, idle};
 
 use amounts::gpu;
@@ -27,16 +29,21 @@ const OWNER: usize = 20;
 const SHOWN: usize = 40;
 
 /// Prints the activity of an answer as `gpumap activity` shows it.
-pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
-    write_next(out, style, payload, &mut Told::default())
+pub fn write(out: &mut dyn Write, style: Style, answer: &ActivityAnswer) -> io::Result<()> {
+    write_next(out, style, answer, &mut Told::default())
 }
 
 /// The same of an interval after others, of which `told` knows what was said.
-pub fn write_next(out: &mut dyn Write, style: Style, payload: &Payload, told: &mut Told) -> io::Result<()> {
-    let Some(activity) = payload.activity.as_deref() else {
+pub fn write_next(
+    out: &mut dyn Write,
+    style: Style,
+    answer: &ActivityAnswer,
+    told: &mut Told,
+) -> io::Result<()> {
+    let Some(activity) = answer.activity.as_deref() else {
         return writeln!(out, "Nobody counts calls here.");
     };
-    let gpus = payload.gpus.as_deref().unwrap_or_default();
+    let gpus = answer.gpus.as_slice();
     let processes: Vec<&ActiveProcess> = activity.processes.iter().collect();
     writeln!(out, "{}", heading(activity))?;
     table(out, style, activity, &processes, &|_| true, gpus)?;

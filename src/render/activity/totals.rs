@@ -7,14 +7,14 @@ use super::super::names::counted;
 use super::amounts::{bytes, count, duration, idle};
 use crate::render::table::{self, Last};
 use crate::render::{Style, owner, sanitize};
-use crate::report::{Activity, CallError, Gpu, GpuWork, OwnerWork, Payload};
+use crate::report::{Activity, ActivityAnswer, CallError, Gpu, GpuWork, OwnerWork};
 
 /// Prints the totals of an answer; `named` are the jobs that were asked for.
-pub fn write(out: &mut dyn Write, style: Style, payload: &Payload, named: &[String]) -> io::Result<()> {
-    let Some(activity) = payload.activity.as_deref() else {
+pub fn write(out: &mut dyn Write, style: Style, answer: &ActivityAnswer, named: &[String]) -> io::Result<()> {
+    let Some(activity) = answer.activity.as_deref() else {
         return writeln!(out, "Nobody counts calls here.");
     };
-    let gpus = payload.gpus.as_deref().unwrap_or_default();
+    let gpus = answer.gpus.as_slice();
     if activity.totals.is_empty() {
         let whose = if named.is_empty() { String::new() } else { format!(" of job {}", named.join(", ")) };
         let since = sanitize::text(activity.since.as_str());
@@ -135,7 +135,7 @@ mod tests {
             totals,
             ..Activity::default()
         };
-        let payload = Payload { activity: Some(Box::new(activity)), ..Payload::default() };
+        let payload = ActivityAnswer { activity: Some(Box::new(activity)), ..ActivityAnswer::default() };
         let mut out = Vec::new();
         let style = Style { width: 100, ..Style::default() };
         write(&mut out, style, &payload, &["4711".to_owned()]).unwrap();

@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::super::{gpus, names, owner, sanitize};
 use crate::model::{AllocationSource, GpuKey, Severity, Verdict};
-use crate::report::{Document, Finding, Gpu, GpuSet, OwnerSets, Page, PageColumn, PageCut, Program};
+use crate::report::{Document, Finding, Gpu, GpuSet, OwnerSets, Page, PageColumn, PageCut, Payload, Program};
 
 /// Characters of a name and of a path.
 const NAME: usize = 80;
@@ -37,7 +37,7 @@ pub(super) fn brief(text: &str) -> Markup {
 }
 
 /// The node's name.
-pub(super) fn host(document: &Document) -> String {
+pub(super) fn host(document: &Document<Payload>) -> String {
     match document.host.name.as_str() {
         "" => "a node".to_owned(),
         name => sanitize::short(name, NAME, "…"),

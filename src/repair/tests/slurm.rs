@@ -52,7 +52,7 @@ fn settle(observation: &mut Observation) {
 }
 
 fn of(observation: &Observation, path: &str, request: &RepairRequest) -> Repair {
-    plan(observation, &path.into(), request, &TimeLimit::default()).unwrap().repair.unwrap()
+    plan(observation, &path.into(), request, &TimeLimit::default()).unwrap()
 }
 
 fn found(observation: &Observation, path: &str) -> Repair {
@@ -241,10 +241,7 @@ fn containers_in_jobs() {
     let inside =
         node.cgroups.iter().filter(|cgroup| cgroup.own.known().is_some_and(|own| !own.programs.is_empty()));
     for cgroup in inside {
-        let repair = plan(&node, &cgroup.path, &RepairRequest::default(), &TimeLimit::default())
-            .unwrap()
-            .repair
-            .unwrap();
+        let repair = plan(&node, &cgroup.path, &RepairRequest::default(), &TimeLimit::default()).unwrap();
         let source = repair.intention.map(|intention| intention.source);
         let is_slurms = source == Some(IntentionSource::SlurmAllocation);
         let is_containers = repair
