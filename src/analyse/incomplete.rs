@@ -10,13 +10,14 @@ use serde::Serialize;
 
 use crate::model::{CheckState, JobEvidence, RepairState, ValueState, Verdict};
 use crate::report::{
-    ActivityAnswer, Change, CompactAnswer, DiffAnswer, DoctorAnswer, ExplainAnswer, FleetAnswer, FreeAnswer,
-    GpuSet, JournalsAnswer, KindsAnswer, Leftover, LeftoversAnswer, MatrixAnswer, NodeDiff, Nothing,
-    OwnerSets, PageAnswer, Payload, Policy, Process, ProgramsAnswer, RegionAnswer, RepairAnswer, VgpuAnswer,
+    ActivityAnswer, AuditAnswer, Change, CompactAnswer, DiffAnswer, DoctorAnswer, ExplainAnswer, FleetAnswer,
+    FreeAnswer, GpuSet, JobsAnswer, JournalsAnswer, KindsAnswer, Leftover, LeftoversAnswer, MatrixAnswer,
+    NodeAnswer, NodeDiff, Nothing, OwnerSets, PageAnswer, Policy, Process, ProgramsAnswer, RegionAnswer,
+    RepairAnswer, VgpuAnswer,
 };
 
 /// The unknown parts, a few words each.
-pub fn unknown_parts(payload: &Payload) -> Vec<&'static str> {
+pub fn unknown_parts(payload: &NodeAnswer) -> Vec<&'static str> {
     let parts = [
         (has_unknown_verdict(payload), "what some cgroups may open"),
         (has_unknown_process(payload), "what some processes ask for or hold"),
@@ -38,18 +39,21 @@ pub trait Answer: Serialize {
     }
 }
 
-impl Answer for Payload {
+impl Answer for NodeAnswer {
     /// An allocation cannot be known outside of Slurm's hooks, so that it is unknown leaves
     /// nothing out.
     fn has_unknown(&self) -> bool {
-        has_unknown_verdict(self)
-            || has_unknown_process(self)
-            || has_unknown_set(self)
-            || self.audit.as_ref().is_some_and(|audit| audit.unknown)
+        has_unknown_verdict(self) || has_unknown_process(self) || has_unknown_set(self)
     }
 
     fn policies(&self) -> Option<&BTreeMap<String, Policy>> {
-        self.policies.as_ref()
+        Some(&self.policies)
+    }
+}
+
+impl Answer for AuditAnswer {
+    fn has_unknown(&self) -> bool {
+        self.audit.unknown
     }
 }
 
@@ -112,6 +116,7 @@ impl Answer for FleetAnswer {
 impl Answer for ActivityAnswer {}
 impl Answer for CompactAnswer {}
 impl Answer for FreeAnswer {}
+impl Answer for JobsAnswer {}
 impl Answer for JournalsAnswer {}
 impl Answer for KindsAnswer {}
 impl Answer for MatrixAnswer {}
@@ -119,8 +124,8 @@ impl Answer for Nothing {}
 impl Answer for PageAnswer {}
 impl Answer for RegionAnswer {}
 
-fn has_unknown_process(payload: &Payload) -> bool {
-    let mut cgroups = payload.cgroups.iter().flatten();
+fn has_unknown_process(payload: &NodeAnswer) -> bool {
+    let mut cgroups = payload.cgroups.iter();
     cgroups.any(|cgroup| cgroup.unseen.is_some() || cgroup.processes.iter().any(is_unseen))
 }
 
@@ -140,7 +145,7 @@ fn has_unknown_limit(process: &Process) -> bool {
     process.vgpu.as_ref().is_some_and(|limits| limits.is_unknown() && limits.may_use_gpu())
 }
 
-fn has_unknown_set(payload: &Payload) -> bool {
+fn has_unknown_set(payload: &NodeAnswer) -> bool {
     let sets = |owner: &OwnerSets| is_unknown_set(&owner.allowed) || is_unknown_set(&owner.held);
     payload.owners.iter().flatten().any(sets)
 }
@@ -149,10 +154,9 @@ fn is_unknown_set(set: &GpuSet) -> bool {
     set.gpus.is_none() || !set.unknown.is_empty()
 }
 
-fn has_unknown_verdict(payload: &Payload) -> bool {
-    let mut cgroups = payload.cgroups.iter().flatten().flat_map(|cgroup| &cgroup.gpus);
-    payload.policies.iter().flatten().any(|(_, policy)| is_unknown(policy))
-        || cgroups.any(|gpu| gpu.verdict == Verdict::Unknown)
+fn has_unknown_verdict(payload: &NodeAnswer) -> bool {
+    let mut cgroups = payload.cgroups.iter().flat_map(|cgroup| &cgroup.gpus);
+    payload.policies.values().any(is_unknown) || cgroups.any(|gpu| gpu.verdict == Verdict::Unknown)
 }
 
 fn is_unknown_change(node: &NodeDiff) -> bool {
@@ -177,18 +181,18 @@ mod tests {
         GpuSet { gpus: Some(Vec::new()), ..GpuSet::default() }
     }
 
-    fn owner(allocated: GpuSet, allowed: GpuSet, held: GpuSet) -> Payload {
+    fn owner(allocated: GpuSet, allowed: GpuSet, held: GpuSet) -> NodeAnswer {
         let sets = OwnerSets { allocated, allowed, held, ..OwnerSets::default() };
-        Payload { owners: Some(vec![sets]), ..Payload::default() }
+        NodeAnswer { owners: Some(vec![sets]), ..NodeAnswer::default() }
     }
 
-    fn process(at_exec: ValueState, live: ValueState, held_unknown: Option<&str>) -> Payload {
+    fn process(at_exec: ValueState, live: ValueState, held_unknown: Option<&str>) -> NodeAnswer {
         let asked = |state| Asked { state, ..Asked::default() };
         let visible = Visible { at_exec: asked(at_exec), live: asked(live), ..Visible::default() };
         let held_unknown = held_unknown.map(str::to_owned);
         let process = Process { visible: Some(visible), held_unknown, ..Process::default() };
         let cgroup = Cgroup { processes: vec![process], ..Cgroup::default() };
-        Payload { cgroups: Some(vec![cgroup]), ..Payload::default() }
+        NodeAnswer { cgroups: vec![cgroup], ..NodeAnswer::default() }
     }
 
     /// Make sure that an allocation may be unknown and the other sets may not.
@@ -210,7 +214,7 @@ mod tests {
         assert!(process(ValueState::Unknown, ValueState::Unknown, None).has_unknown());
         assert!(process(ValueState::Unset, ValueState::Unset, Some("no right")).has_unknown());
         let mut ended = process(ValueState::Unknown, ValueState::Unknown, None);
-        ended.cgroups.iter_mut().flatten().flat_map(|one| &mut one.processes).for_each(|one| {
+        ended.cgroups.iter_mut().flat_map(|one| &mut one.processes).for_each(|one| {
             one.state = Some(crate::model::ProcessState::Zombie);
         });
         assert!(!ended.has_unknown());

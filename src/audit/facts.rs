@@ -32,7 +32,7 @@ pub(super) struct Facts<'a> {
 
 impl<'a> Facts<'a> {
     pub(super) fn new(inspection: &'a Inspection<'a>, config: &'a Config) -> Self {
-        let cgroups = inspection.payload().cgroups.iter().flatten();
+        let cgroups = inspection.payload().cgroups.iter();
         let observed = cgroups.zip(inspection.paths()).enumerate();
         let places = observed.map(|(number, (cgroup, path))| Place { cgroup, path, number }).collect();
         let mut facts = Self { inspection, config, places, tenants: Vec::new(), innermost: Vec::new() };
@@ -71,7 +71,7 @@ impl<'a> Facts<'a> {
 
     /// A program of the answer.
     pub(super) fn program(&self, id: u32) -> Option<&'a Program> {
-        self.inspection.payload().programs.as_ref()?.get(&id)
+        self.inspection.payload().programs.get(&id)
     }
 
     /// When a program was loaded, and its id: the time is in seconds, and ids grow until
@@ -83,7 +83,7 @@ impl<'a> Facts<'a> {
 
     /// What the programs in force in a cgroup decide together.
     pub(super) fn policy(&self, place: Place<'_>) -> Option<&'a Policy> {
-        self.inspection.payload().policies.as_ref()?.get(&place.cgroup.policy)
+        self.inspection.payload().policies.get(&place.cgroup.policy)
     }
 
     /// The innermost tenant around a cgroup.
@@ -197,7 +197,7 @@ impl<'a> Facts<'a> {
                 tenant.own.push(*place);
             }
         }
-        let policies = self.inspection.payload().policies.as_ref();
+        let policies = &self.inspection.payload().policies;
         self.tenants.iter_mut().for_each(|tenant| tenant.describe(policies));
     }
 

@@ -161,7 +161,7 @@ fn moments(
             let diff =
                 Diff { a: a_name.to_owned(), b: b_name.to_owned(), equal: node.equal, ..Diff::default() };
             let gpus = analyse::node(&b, &analyse::CallerAllocation::default(), &invocation.decoding)?.gpus;
-            DiffAnswer { gpus: gpus.unwrap_or_default(), diff }
+            DiffAnswer { gpus, diff }
         }
         ((Err(failure), _) | (_, Err(failure)), None) => return Err(failure),
     };

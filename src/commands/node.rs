@@ -11,7 +11,7 @@ use crate::cli::{AllocationArgs, Exit, NodeArgs};
 use crate::model::{FailOn, ProblemCode};
 use crate::observation::Observation;
 use crate::observe::{self, CgroupTarget};
-use crate::report::{CompactAnswer, Payload};
+use crate::report::{CompactAnswer, NodeAnswer};
 use crate::{analyse, fleet, render};
 
 /// Runs the command. A saved observation answers for all that it was taken
@@ -78,7 +78,7 @@ pub(super) fn whole(
 fn compact(
     invocation: &mut Invocation<'_>,
     mut observation: Observation,
-    payload: &Payload,
+    payload: &NodeAnswer,
 ) -> Result<Exit, Failure> {
     let node = fleet::compact(&observation, payload);
     observation.errors = fleet::first_problems(&observation.errors);

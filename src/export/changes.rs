@@ -6,7 +6,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use super::metric::{CHECKED, EVENTS_LOST, GPUS_GAINED, GPUS_LOST, LOOKS, POLICY_CHANGES, VISIBLE_CHANGES};
 use super::metric::{Family, count};
 use crate::model::{EventKind, GpuKey};
-use crate::report::{Event, Gpu, Payload, PolicyEvent};
+use crate::report::{Event, Gpu, NodeAnswer, PolicyEvent};
 
 /// GPUs that have counters at most; no node has so many.
 const LIMIT: usize = 1024;
@@ -72,10 +72,10 @@ impl Changes {
 
     /// Counts the processes of a look that ask for something else than at the look
     /// before.
-    pub fn look(&mut self, payload: &Payload) {
+    pub fn look(&mut self, payload: &NodeAnswer) {
         self.looks += 1;
         let mut seen = HashSet::new();
-        for process in payload.cgroups.iter().flatten().flat_map(|cgroup| &cgroup.processes) {
+        for process in payload.cgroups.iter().flat_map(|cgroup| &cgroup.processes) {
             let Some(visible) = &process.visible else { continue };
             let Ok(json) =
                 serde_json::to_vec(&(&visible.live.raw, &visible.live.gpus, &visible.live.instances))
@@ -169,9 +169,9 @@ mod tests {
             }),
             ..Process::default()
         };
-        let payload = |processes: Vec<Process>| Payload {
-            cgroups: Some(vec![Cgroup { processes, ..Cgroup::default() }]),
-            ..Payload::default()
+        let payload = |processes: Vec<Process>| NodeAnswer {
+            cgroups: vec![Cgroup { processes, ..Cgroup::default() }],
+            ..NodeAnswer::default()
         };
         let mut changes = Changes::begin(&[]);
         let mut seen = Vec::new();

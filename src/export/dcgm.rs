@@ -8,7 +8,7 @@ use crate::model::GpuKey;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::owners::OwnerName;
-use crate::report::{Gpu, GpuSet, OwnerSets, Payload};
+use crate::report::{Gpu, GpuSet, NodeAnswer, OwnerSets};
 
 /// Which jobs each file names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,8 +27,8 @@ impl JobMapping {
     /// that it cannot fake; else those that its rules allow, if they deny it any GPU
     /// of the node; else those that it holds. Only jobs with an id are named.
     #[must_use]
-    pub fn of(payload: &Payload) -> Self {
-        let gpus = payload.gpus.as_deref().unwrap_or_default();
+    pub fn of(payload: &NodeAnswer) -> Self {
+        let gpus = &payload.gpus;
         let by_key: BTreeMap<&str, &Gpu> = gpus.iter().map(|gpu| (gpu.key.as_str(), gpu)).collect();
         let mut mapping = Self::default();
         for row in payload.owners.iter().flatten().filter(|row| row.depth == 0 && row.owner.kind.is_job()) {
@@ -93,7 +93,7 @@ mod tests {
     fn mapping(owners: Vec<OwnerSets>) -> JobMapping {
         let gpu = |key: &str, nvml_index| Gpu { key: key.into(), nvml_index, ..Gpu::default() };
         let gpus = vec![gpu("a", Some(2)), gpu("b", Some(0)), gpu("c", None)];
-        JobMapping::of(&Payload { owners: Some(owners), gpus: Some(gpus), ..Payload::default() })
+        JobMapping::of(&NodeAnswer { owners: Some(owners), gpus, ..NodeAnswer::default() })
     }
 
     fn shown(mapping: &JobMapping) -> Vec<String> {

@@ -10,13 +10,13 @@ use super::metric::{
 use super::metric::{Family, count};
 use crate::model::{Severity, Time};
 use crate::observation::CgroupMode;
-use crate::report::{Gpu, Payload};
+use crate::report::{Gpu, NodeAnswer};
 
 /// GPUs that have samples; no node has so many.
 const LIMIT: usize = 1024;
 
-pub(super) fn gpu_families(payload: &Payload) -> Vec<Family> {
-    let gpus = payload.gpus.as_deref().unwrap_or_default();
+pub(super) fn gpu_families(payload: &NodeAnswer) -> Vec<Family> {
+    let gpus = &payload.gpus;
     let shown = || gpus.iter().take(LIMIT);
     let instances = shown()
         .flat_map(|gpu| gpu.mig.iter().map(|instance| vec![gpu.key.to_string(), instance.gi.to_string()]));
@@ -75,7 +75,7 @@ pub(super) fn seconds(time: &Time) -> Option<f64> {
 pub(super) fn finding_families(answers: &Answers<'_>) -> Vec<Family> {
     let mut counts: BTreeMap<(&str, Severity), u64> =
         answers.kinds.iter().map(|kind| ((kind.id.as_str(), kind.severity), 0)).collect();
-    let findings = answers.audit.findings.as_deref().unwrap_or_default();
+    let findings = &answers.audit.findings;
     for finding in findings.iter().filter(|finding| finding.ignored.is_none()) {
         *counts.entry((finding.id.as_str(), finding.severity)).or_default() += 1;
     }

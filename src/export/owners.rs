@@ -10,7 +10,7 @@ use super::metric::{
 };
 use super::metric::{Family, Metric, count, plain};
 use crate::model::{GpuKey, JobIdSource, Owner, OwnerKind};
-use crate::report::{GpuSet, OwnerSets, Payload, Vgpu, VgpuDevice};
+use crate::report::{GpuSet, NodeAnswer, OwnerSets, Vgpu, VgpuDevice};
 
 /// A set of an owner, as the label `set` names it. `None` where the owner has no such
 /// set: services are allocated nothing.
@@ -213,9 +213,9 @@ struct Limits {
     sm_limit: ByGpu,
 }
 
-pub(super) fn limit_families(payload: &Payload, names: &OwnerNames<'_>) -> Vec<Family> {
+pub(super) fn limit_families(payload: &NodeAnswer, names: &OwnerNames<'_>) -> Vec<Family> {
     let mut limits = Limits::default();
-    for cgroup in payload.cgroups.iter().flatten() {
+    for cgroup in payload.cgroups.iter() {
         let Some(name) = names.kept(&cgroup.owner.clone().unwrap_or_default()) else { continue };
         cgroup
             .processes

@@ -7,15 +7,15 @@ use super::mask::Mask;
 use super::{owner, shapes};
 use crate::model::{GpuKey, ProblemCode};
 use crate::observation::{Observation, Problem};
-use crate::report::{CompactGpu, CompactNode, CompactOwners, Gpu, GpuSet, OwnerSets, Payload};
+use crate::report::{CompactGpu, CompactNode, CompactOwners, Gpu, GpuSet, NodeAnswer, OwnerSets};
 use sha2::{Digest as _, Sha256};
 
 /// Problems of each code that a compact document has in full.
 const SHOWN: usize = 3;
 
 /// The compact form of what [`crate::analyse::node()`] says about an observation.
-pub fn compact(observation: &Observation, payload: &Payload) -> CompactNode {
-    let gpus = payload.gpus.as_deref().unwrap_or_default();
+pub fn compact(observation: &Observation, payload: &NodeAnswer) -> CompactNode {
+    let gpus = &payload.gpus;
     let devices = Devices::of(gpus);
     let owners = payload.owners.as_deref().unwrap_or_default();
     let (kept, other_owners) = worth_keeping(owners);

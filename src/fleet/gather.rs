@@ -232,7 +232,7 @@ impl Gatherer {
         let payload = audit::audit(&observation, &granted, &Config::default(), &self.limit);
         let payload = payload.map_err(|error| Refusal::why(error.to_string()))?;
         let unknown = payload.has_unknown();
-        let found = payload.findings.as_deref().unwrap_or_default();
+        let found = payload.findings.as_slice();
         let kept = Room::findings_of(&mut self.room, &mut self.tables, found);
         let what = Audited { kept, ..audited::of_payload(&mut self.tables, &payload) };
         let gaps = state::gaps_of(&mut self.tables, &observation, unknown);

@@ -8,15 +8,16 @@ use super::names::counted;
 use super::table::Last;
 use super::{Style, owner, process, sanitize, table, wrap};
 use crate::model::{Confidence, GpuKey, Owner};
-use crate::report::{Audit, Counts, Decision, Finding, FindingDevice, FindingProcess, KindsAnswer, Payload};
+use crate::report::{
+    Audit, AuditAnswer, Counts, Decision, Finding, FindingDevice, FindingProcess, KindsAnswer,
+};
 
 /// Findings that `gpumap repair` mends.
 const LOST: [&str; 1] = ["access-lost"];
 
 /// Prints them. `complete` is whether everything was seen.
-pub fn write(out: &mut dyn Write, style: Style, payload: &Payload, complete: bool) -> io::Result<()> {
-    let findings = payload.findings.as_deref().unwrap_or_default();
-    let audit = payload.audit.clone().unwrap_or_default();
+pub fn write(out: &mut dyn Write, style: Style, answer: &AuditAnswer, complete: bool) -> io::Result<()> {
+    let (findings, audit) = (&answer.findings, &answer.audit);
     let shown: Vec<&Finding> = findings.iter().filter(|it| style.all || it.ignored.is_none()).collect();
     if shown.len() > 1 {
         overview(out, style, &shown)?;
@@ -26,11 +27,11 @@ pub fn write(out: &mut dyn Write, style: Style, payload: &Payload, complete: boo
         writeln!(out)?;
     }
     let total = audit.counts.critical + audit.counts.warning + audit.counts.note;
-    let found = if total == 0 { none(&audit) } else { format!("{}.", counts(audit.counts)) };
+    let found = if total == 0 { none(audit) } else { format!("{}.", counts(audit.counts)) };
     let seen = if complete { "" } else { " Not everything could be seen." };
-    let line = format!("{found} Looked at {}.{seen}", looked_at(&audit));
+    let line = format!("{found} Looked at {}.{seen}", looked_at(audit));
     wrap::write(out, "", 2, usize::from(style.width), &line)?;
-    remarks(out, style, &audit)
+    remarks(out, style, audit)
 }
 
 /// Prints a line for each finding, before the evidence: how grave it is, and whose.
@@ -59,15 +60,14 @@ fn about(finding: &Finding) -> String {
 
 /// Prints how many findings there are and the command that tells them; nothing where there
 /// is none. Notes, which say that isolation holds, are left out.
-pub fn in_short(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
-    let audit = payload.audit.clone().unwrap_or_default();
-    let serious = Counts { note: 0, ..audit.counts };
+pub fn in_short(out: &mut dyn Write, style: Style, answer: &AuditAnswer) -> io::Result<()> {
+    let serious = Counts { note: 0, ..answer.audit.counts };
     if serious == Counts::default() {
         return Ok(());
     }
     let mut line = format!("{}: gpumap audit", counts(serious));
-    let findings = payload.findings.iter().flatten();
-    let lost = findings.filter(|one| one.ignored.is_none() && LOST.contains(&one.id.as_str())).count();
+    let lost =
+        answer.findings.iter().filter(|one| one.ignored.is_none() && LOST.contains(&one.id.as_str())).count();
     if lost > 0 {
         line += "; GPU access was lost: gpumap repair";
     }

@@ -5,10 +5,12 @@ use std::io::{self, Write};
 use super::{Style, activity, gpus, node, owner, process, prog, rules, sanitize, vgpu};
 use crate::model::{CgroupPath, GpuKey, JobIdSource};
 use crate::observation::UnseenProcesses;
-use crate::report::{ActiveProcess, Cgroup, Effective, Gpu, GpuSet, OwnerSets, Payload, Policy, Process};
+use crate::report::{
+    ActiveProcess, Cgroup, Effective, Gpu, GpuSet, JobsAnswer, NodeAnswer, OwnerSets, Policy, Process,
+};
 
 /// Prints each job of the answer, separated by an empty line.
-pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
+pub fn write(out: &mut dyn Write, style: Style, payload: &NodeAnswer) -> io::Result<()> {
     let owners = payload.owners.as_deref().unwrap_or_default();
     if owners.is_empty() {
         return writeln!(out, "No cgroup of a job is here.");
@@ -23,24 +25,23 @@ pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result
 }
 
 /// Prints the jobs that are here, a line each.
-pub fn write_all(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
-    let owners = payload.owners.as_deref().unwrap_or_default();
-    let mut jobs: Vec<&OwnerSets> = owners.iter().filter(|row| row.depth == 0).collect();
+pub fn write_all(out: &mut dyn Write, style: Style, answer: &JobsAnswer) -> io::Result<()> {
+    let mut jobs: Vec<&OwnerSets> = answer.owners.iter().filter(|row| row.depth == 0).collect();
     jobs.sort_by(|one, other| one.owner.cmp(&other.owner));
     if jobs.is_empty() {
         return writeln!(out, "No job is here.");
     }
-    node::write_owners(out, style, &jobs, payload.gpus.as_deref().unwrap_or_default())?;
+    node::write_owners(out, style, &jobs, &answer.gpus)?;
     writeln!(out, "gpumap job ID shows one of them with its steps and processes.")
 }
 
-fn one(out: &mut dyn Write, style: Style, group: &[OwnerSets], payload: &Payload) -> io::Result<()> {
+fn one(out: &mut dyn Write, style: Style, group: &[OwnerSets], payload: &NodeAnswer) -> io::Result<()> {
     let Some(top) = group.first() else { return Ok(()) };
     heading(out, top)?;
-    let inventory = payload.gpus.as_deref().unwrap_or_default();
+    let inventory = &payload.gpus;
     node::write_owners(out, style, &group.iter().collect::<Vec<_>>(), inventory)?;
     gpu_part(out, style, group, inventory)?;
-    let all = payload.cgroups.iter().flatten();
+    let all = payload.cgroups.iter();
     let cgroups: Vec<&Cgroup> = all.filter(|cgroup| is_in(&cgroup.path, &top.cgroup)).collect();
     let (own, rest) = processes(&cgroups, style);
     let unseen = cgroups.iter().fold(None, |all, cgroup| UnseenProcesses::join(all, cgroup.unseen.as_ref()));
@@ -149,7 +150,7 @@ fn is_in(path: &str, top: &str) -> bool {
 }
 
 /// Each policy once, with the cgroups it is in force on.
-fn rule_part(out: &mut dyn Write, cgroups: &[&Cgroup], payload: &Payload) -> io::Result<()> {
+fn rule_part(out: &mut dyn Write, cgroups: &[&Cgroup], payload: &NodeAnswer) -> io::Result<()> {
     let mut groups: Vec<(&str, &Cgroup, usize)> = Vec::new();
     for cgroup in cgroups {
         match groups.iter_mut().find(|(policy, ..)| *policy == cgroup.policy) {
@@ -158,9 +159,9 @@ fn rule_part(out: &mut dyn Write, cgroups: &[&Cgroup], payload: &Payload) -> io:
         }
     }
     writeln!(out, "\nRules")?;
-    let gpus = payload.gpus.as_deref().unwrap_or_default();
+    let gpus = &payload.gpus;
     for (policy, first, count) in groups {
-        let policy: Option<&Policy> = payload.policies.as_ref().and_then(|policies| policies.get(policy));
+        let policy: Option<&Policy> = payload.policies.get(policy);
         writeln!(
             out,
             "  {}",
@@ -182,7 +183,7 @@ fn rule_part(out: &mut dyn Write, cgroups: &[&Cgroup], payload: &Payload) -> io:
 }
 
 /// Each program once.
-fn program_part(out: &mut dyn Write, cgroups: &[&Cgroup], payload: &Payload) -> io::Result<()> {
+fn program_part(out: &mut dyn Write, cgroups: &[&Cgroup], payload: &NodeAnswer) -> io::Result<()> {
     let mut seen: Vec<Effective> = Vec::new();
     for effective in cgroups.iter().flat_map(|cgroup| &cgroup.programs) {
         if !seen.contains(effective) {
@@ -195,7 +196,7 @@ fn program_part(out: &mut dyn Write, cgroups: &[&Cgroup], payload: &Payload) -> 
         ([], false) => writeln!(out, "\nPrograms: none"),
         (seen, _) => {
             writeln!(out, "\nPrograms")?;
-            prog::write_in_force(out, seen, payload.programs.as_ref().unwrap_or(&Default::default()))
+            prog::write_in_force(out, seen, &payload.programs)
         }
     }
 }

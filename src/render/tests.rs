@@ -5,7 +5,7 @@ use snapbox::assert_data_eq;
 use snapbox::data::DataFormat;
 
 use super::*;
-use crate::report::{LeftoversAnswer, Payload};
+use crate::report::{AuditAnswer, LeftoversAnswer, NodeAnswer};
 
 type View<T> = fn(&mut dyn std::io::Write, Style, &T) -> std::io::Result<()>;
 
@@ -156,7 +156,7 @@ fn hostile() {
     }
 }
 
-fn findings(out: &mut dyn std::io::Write, style: Style, payload: &Payload) -> std::io::Result<()> {
+fn findings(out: &mut dyn std::io::Write, style: Style, payload: &AuditAnswer) -> std::io::Result<()> {
     audit(out, style, payload, true)
 }
 
@@ -186,7 +186,7 @@ fn color() {
 /// Make sure that only paths and rules, which must stay whole, leave 80 columns.
 #[test]
 fn width() {
-    let all: [(&str, View<Payload>); 9] = [
+    let all: [(&str, View<NodeAnswer>); 9] = [
         ("cgroup", cgroups),
         ("unknown", cgroups),
         ("nothing", cgroups),

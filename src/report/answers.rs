@@ -1,5 +1,5 @@
 //! What each command answers, as the keys of its document beside the envelope. Commands
-//! about cgroups, owners and the whole node share [`Payload`].
+//! about cgroups, owners and the whole node share [`NodeAnswer`].
 
 use std::collections::BTreeMap;
 
@@ -24,43 +24,58 @@ use super::sets::OwnerSets;
 use super::vgpu::{MappedRegion, Region};
 use crate::observation::Observation;
 
-/// The answer about cgroups and their owners: of `cgroup`, `node`, `job`, `pid`, and with
-/// findings of `audit`. A command fills in what its name promises and leaves the others out.
+/// The answer about cgroups and their owners: of `cgroup`, `pid`, `job` and `node`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Payload {
+pub struct NodeAnswer {
     /// Requested cgroups.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cgroups: Option<Vec<Cgroup>>,
+    pub cgroups: Vec<Cgroup>,
     /// Programs by id.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub programs: Option<BTreeMap<u32, Program>>,
+    pub programs: BTreeMap<u32, Program>,
     /// Policies by id; equal ids are equal policies.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub policies: Option<BTreeMap<String, Policy>>,
+    pub policies: BTreeMap<String, Policy>,
     /// The node's GPUs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gpus: Option<Vec<Gpu>>,
+    pub gpus: Vec<Gpu>,
     /// Whether the node may have GPUs that are not among them: not all that tells of GPUs
     /// could be read.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub gpus_unread: bool,
     /// Jobs, steps, tasks, pods, containers, units: what each was allocated,
-    /// may open, asks for and holds.
+    /// may open, asks for and holds. `cgroup` leaves it out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owners: Option<Vec<OwnerSets>>,
+    /// What processes do with their GPUs, where a gpumap counts their calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub activity: Option<Box<Activity>>,
+}
+
+/// The answer of `job` without a job: those that are here.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct JobsAnswer {
+    /// The node's GPUs.
+    pub gpus: Vec<Gpu>,
+    /// As in [`NodeAnswer::gpus_unread`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gpus_unread: bool,
+    /// The jobs, with their steps.
+    pub owners: Vec<OwnerSets>,
+    /// What processes do with their GPUs, where a gpumap counts their calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub activity: Option<Box<Activity>>,
+}
+
+/// The answer of `audit`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AuditAnswer {
+    /// The node's GPUs.
+    pub gpus: Vec<Gpu>,
     /// Answers of `audit`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub findings: Option<Vec<Finding>>,
+    pub findings: Vec<Finding>,
     /// The data of `audit` besides its findings.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub audit: Option<Audit>,
+    pub audit: Audit,
     /// The facts that the answer rests on; only `audit --report` fills it in, and
     /// --from reads it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observation: Option<Box<Observation>>,
-    /// What processes do with their GPUs, where a gpumap counts their calls.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub activity: Option<Box<Activity>>,
 }
 
 /// The answer of `prog`.
@@ -187,7 +202,7 @@ pub struct CompactAnswer {
 pub struct MatrixAnswer {
     /// The node's GPUs.
     pub gpus: Vec<Gpu>,
-    /// As in [`Payload::gpus_unread`].
+    /// As in [`NodeAnswer::gpus_unread`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub gpus_unread: bool,
     /// The findings of an audit.
@@ -252,5 +267,9 @@ pub struct AnyAnswer {
     #[serde(flatten)]
     page: Option<PageAnswer>,
     #[serde(flatten)]
-    node: Option<Payload>,
+    jobs: Option<JobsAnswer>,
+    #[serde(flatten)]
+    audit: Option<AuditAnswer>,
+    #[serde(flatten)]
+    node: Option<NodeAnswer>,
 }

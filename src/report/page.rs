@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::answers::Payload;
-use super::audit::Counts;
+use super::answers::NodeAnswer;
+use super::audit::{Audit, Counts, Finding};
 use super::document::Document;
 use super::matrix::MatrixCell;
 use super::page_file::PageCut;
@@ -19,8 +19,12 @@ use crate::observation::Problem;
 /// Everything that `gpumap report` shows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Page {
-    /// The answers of `node` and `audit` in one envelope.
-    pub document: Document<Payload>,
+    /// The answer of `node`.
+    pub document: Document<NodeAnswer>,
+    /// The findings of the audit, the most severe first.
+    pub findings: Vec<Finding>,
+    /// The data of the audit besides them.
+    pub audit: Audit,
     /// The columns of the matrix: each GPU, followed by its MIG instances.
     pub columns: Vec<PageColumn>,
     /// The rows of the matrix.

@@ -256,7 +256,7 @@ fn each_cgroup_has_its_own_rules() {
         });
     }
     let answer = analyse::cgroups(&observation, &TimeLimit::default()).unwrap();
-    let (cgroups, policies) = (answer.cgroups.unwrap(), answer.policies.unwrap());
+    let (cgroups, policies) = (answer.cgroups, answer.policies);
     let mut rules = Vec::new();
     for (cgroup, mask) in cgroups.iter().skip(1).zip(masks) {
         let decoder = &mut Decoder::new();

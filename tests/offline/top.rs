@@ -31,7 +31,7 @@ fn saved(name: &str) -> Moment {
         &gpumap::analyse::TimeLimit::default(),
     )
     .unwrap();
-    let findings = audit.findings.unwrap_or_default();
+    let findings = audit.findings;
     Moment {
         origin: Origin::Saved { number: 1, of: 1 },
         failure: None,
@@ -39,7 +39,7 @@ fn saved(name: &str) -> Moment {
         taken_at: observation.taken_at.clone(),
         matrix: analyse::matrix(&node, &findings, false),
         complete: !node.has_unknown() && observation.errors.is_empty(),
-        gpus: node.gpus.unwrap_or_default(),
+        gpus: node.gpus,
         findings,
         events: Vec::new(),
     }

@@ -805,14 +805,14 @@ fn forged_uuids() {
     let honest: Observation = serde_json::from_value(json(&path)).unwrap();
     let node =
         gpumap::analyse::node(&honest, &Default::default(), &gpumap::analyse::TimeLimit::default()).unwrap();
-    let gpus = node.gpus.unwrap();
+    let gpus = node.gpus;
     let mut denied = 0;
     for process in gpumap::analyse::limits(&honest, &gpumap::analyse::TimeLimit::default()).unwrap().processes
     {
         let limits = process.vgpu.unwrap();
         let [VgpuDevice { uuid: Some(_), .. }] = limits.devices.as_slice() else { continue };
         let region = limits.region.unwrap();
-        let cgroup = node.cgroups.iter().flatten().find(|cgroup| cgroup.path == process.cgroup).unwrap();
+        let cgroup = node.cgroups.iter().find(|cgroup| cgroup.path == process.cgroup).unwrap();
         for gpu in &gpus {
             let mut forged = honest.clone();
             let is_its = |one: &&mut SharedRegion| (one.dev, one.inode) == (region.dev, region.inode);

@@ -25,7 +25,7 @@ use crate::observation::{Activity, ActivityReading, LostRoom, Observation, Owner
 use crate::owner::JobName;
 use crate::policy::TimeLimit;
 use crate::report::{
-    self, ActiveProcess, ActivityAnswer, CountedLibrary, LostCalls, Payload, QuietHolder, Work,
+    self, ActiveProcess, ActivityAnswer, CountedLibrary, LostCalls, NodeAnswer, QuietHolder, Work,
 };
 
 use super::joined_node::JoinedNode;
@@ -133,7 +133,7 @@ impl Follower {
         &mut self,
         reading: &ActivityReading,
         join: &JoinedNode<'_>,
-        answer: &Payload,
+        answer: &NodeAnswer,
     ) -> report::Activity {
         let clock = Clock::of(reading);
         let before = self.before.as_ref().filter(|before| is_earlier(before, &reading.sums));
@@ -234,10 +234,10 @@ fn is_earlier(before: &Activity, now: &Activity) -> bool {
 
 /// What an observation's reading tells of the processes that the answer of `node`
 /// has.
-pub(super) fn of_present(join: &JoinedNode<'_>, answer: &Payload) -> Option<report::Activity> {
+pub(super) fn of_present(join: &JoinedNode<'_>, answer: &NodeAnswer) -> Option<report::Activity> {
     let reading = join.observation.activity.as_deref()?;
     let mut activity = Follower::default().read(reading, join, answer);
-    let processes = answer.cgroups.iter().flatten().flat_map(|cgroup| &cgroup.processes);
+    let processes = answer.cgroups.iter().flat_map(|cgroup| &cgroup.processes);
     let present: HashMap<u32, u64> = processes.map(|process| (process.pid, process.start_time)).collect();
     activity.processes.retain(|process| {
         process.ended_at.is_none() && present.get(&process.pid) == Some(&process.start_time)

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::super::joined_node::JoinedNode;
 use crate::model::{CgroupPath, GpuKey, Owner, Verdict};
 use crate::observation::{ProcessActivity, Text};
-use crate::report::{Cgroup, Gpu, GpuSet, Payload, Process};
+use crate::report::{Cgroup, Gpu, GpuSet, NodeAnswer, Process};
 
 /// Where a process is, and whose it is.
 #[derive(Clone, Debug, Default)]
@@ -38,8 +38,8 @@ pub(super) struct Neighbours<'a> {
 }
 
 impl<'a> Neighbours<'a> {
-    pub(super) fn new(join: &'a JoinedNode<'_>, answer: &'a Payload) -> Self {
-        let cgroups = answer.cgroups.iter().flatten();
+    pub(super) fn new(join: &'a JoinedNode<'_>, answer: &'a NodeAnswer) -> Self {
+        let cgroups = answer.cgroups.iter();
         let processes = cgroups.flat_map(|cgroup| cgroup.processes.iter().map(move |it| (cgroup, it)));
         let key = |process: &Process| (process.pid, process.start_time);
         let all = &join.observation.cgroups;

@@ -9,7 +9,8 @@ use super::amounts::rates;
 use crate::model::{CgroupPath, CountTable, GpuKey, Owner};
 use crate::observation::ActivityReading;
 use crate::report::{
-    ActiveProcess, Activity, Gpu, GpuSet, GpuUse, LostCalls, MemoryUse, OwnerActivity, Payload, Process, Work,
+    ActiveProcess, Activity, Gpu, GpuSet, GpuUse, LostCalls, MemoryUse, NodeAnswer, OwnerActivity, Process,
+    Work,
 };
 
 /// What the processes of each owner did, the busiest first.
@@ -71,8 +72,8 @@ pub(super) fn whole(owner: &Owner) -> Owner {
 type Use = (Option<GpuSet>, Option<u64>, bool);
 
 /// Adds what is used to the processes and owners of an answer.
-pub(in crate::analyse) fn add(payload: &mut Payload, activity: &Activity, reading: &ActivityReading) {
-    let gpus = payload.gpus.clone().unwrap_or_default();
+pub(in crate::analyse) fn add(payload: &mut NodeAnswer, activity: &Activity, reading: &ActivityReading) {
+    let gpus = payload.gpus.clone();
     let counted: HashMap<(u32, u64), &ActiveProcess> =
         activity.processes.iter().map(|process| ((process.pid, process.start_time), process)).collect();
     let uncovered: BTreeSet<u32> = reading.sums.uncovered.iter().filter_map(|one| one.pid).collect();
@@ -83,7 +84,7 @@ pub(in crate::analyse) fn add(payload: &mut Payload, activity: &Activity, readin
         .flatten()
         .map(|owner| (CgroupPath::new(&owner.cgroup).as_bytes().to_vec(), Vec::new()));
     inside.extend(tops);
-    for process in payload.cgroups.iter_mut().flatten().flat_map(|cgroup| &mut cgroup.processes) {
+    for process in payload.cgroups.iter_mut().flat_map(|cgroup| &mut cgroup.processes) {
         let its = counted.get(&(process.pid, process.start_time)).copied();
         process.used = match its {
             Some(its) => Some(with_losses(of_uses(&its.gpus, process, &gpus), its)),

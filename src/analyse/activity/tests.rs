@@ -462,7 +462,7 @@ fn another_of_this_pid() {
     let observation = with(holding(node(), 115, &[0]), reading(2 * SECOND, vec![its]));
     let answer =
         crate::analyse::node(&observation, &CallerAllocation::default(), &TimeLimit::default()).unwrap();
-    let mut processes = answer.cgroups.iter().flatten().flat_map(|cgroup| &cgroup.processes);
+    let mut processes = answer.cgroups.iter().flat_map(|cgroup| &cgroup.processes);
     let found = processes.find(|process| process.pid == 115).unwrap();
     assert_eq!(found.used.clone().unwrap().gpus, Some(vec![]));
     assert!(answer.activity.unwrap().processes.is_empty());

@@ -8,7 +8,7 @@ mod work;
 #[cfg(test)]
 mod tests;
 
-use crate::report::{Finding, Gpu, Matrix, MatrixRow, MigInstance, OwnerSets, Payload, listed};
+use crate::report::{Finding, Gpu, Matrix, MatrixRow, MigInstance, NodeAnswer, OwnerSets, listed};
 pub(super) use cell::Column;
 use members::Members;
 use members::Severities;
@@ -20,8 +20,8 @@ pub use work::add_rates;
 /// The matrix of a node. `payload` is the answer of [`super::node()`], `findings` are
 /// those of an audit of the same facts. `all`: whether services and sessions that hold
 /// no GPU are among the rows.
-pub fn matrix(payload: &Payload, findings: &[Finding], all: bool) -> Matrix {
-    let gpus = payload.gpus.as_deref().unwrap_or_default();
+pub fn matrix(payload: &NodeAnswer, findings: &[Finding], all: bool) -> Matrix {
+    let gpus = &payload.gpus;
     let columns = columns(gpus);
     let owners = payload.owners.as_deref().unwrap_or_default();
     let builder = Builder {

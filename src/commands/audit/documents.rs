@@ -6,16 +6,19 @@ use crate::commands::files;
 use crate::commands::invocation::{Failure, Invocation, envelope};
 use crate::model::ProblemCode;
 use crate::observation::Observation;
-use crate::report::{AuditOptions, Document, Payload};
+use crate::report::{AuditAnswer, AuditOptions, Document};
 
 /// A former audit.
-pub(super) fn baseline(invocation: &mut Invocation<'_>, path: &Path) -> Result<Document<Payload>, Failure> {
+pub(super) fn baseline(
+    invocation: &mut Invocation<'_>,
+    path: &Path,
+) -> Result<Document<AuditAnswer>, Failure> {
     let bytes = files::read(invocation, path)?;
     let needs = "save one with gpumap audit --report FILE";
     let bad = |why: String| Failure::new(ProblemCode::BadBaseline, files::name(path), why, needs);
-    let document: Document<Payload> =
+    let document: Document<AuditAnswer> =
         serde_json::from_slice(&bytes).map_err(|error| bad(format!("not an audit: {error}")))?;
-    if document.schema != crate::report::SCHEMA || document.payload.findings.is_none() {
+    if document.schema != crate::report::SCHEMA {
         return Err(bad("not an audit".to_owned()));
     }
     Ok(document)
@@ -26,16 +29,14 @@ pub(super) fn report(
     invocation: &Invocation<'_>,
     path: &Path,
     observation: &Observation,
-    payload: &Payload,
+    payload: &AuditAnswer,
 ) -> Result<(), Failure> {
-    let payload = Payload { observation: Some(Box::new(observation.clone())), ..payload.clone() };
+    let payload = AuditAnswer { observation: Some(Box::new(observation.clone())), ..payload.clone() };
     let document = envelope::document(invocation.command, observation, payload);
     files::save(path, &document)
 }
 
 /// Keeps the options and files that are needed to make the audit again.
-pub(super) fn remember(payload: &mut Payload, options: AuditOptions) {
-    if let Some(audit) = &mut payload.audit {
-        audit.options = options;
-    }
+pub(super) fn remember(payload: &mut AuditAnswer, options: AuditOptions) {
+    payload.audit.options = options;
 }

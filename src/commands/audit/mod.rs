@@ -16,7 +16,7 @@ use crate::model::ProblemCode;
 use crate::observation::{Observation, Text};
 use crate::observe::{self, CgroupTarget};
 use crate::render::{self, Nagios};
-use crate::report::{AuditOptions, KindsAnswer, Payload};
+use crate::report::{AuditAnswer, AuditOptions, KindsAnswer};
 use documents::remember;
 
 /// Runs the command.
@@ -71,12 +71,10 @@ pub(super) fn examine(invocation: &mut Invocation<'_>, args: &AuditArgs) -> Resu
 fn keep_finding(
     invocation: &mut Invocation<'_>,
     saved: Result<(), Failure>,
-    payload: &Payload,
+    payload: &AuditAnswer,
 ) -> Result<(), Failure> {
     match saved {
-        Err(Failure::Problem(problem)) if payload.audit.as_ref().is_some_and(|audit| audit.failed) => {
-            invocation.problems(&[*problem])
-        }
+        Err(Failure::Problem(problem)) if payload.audit.failed => invocation.problems(&[*problem]),
         saved => saved,
     }
 }
@@ -125,7 +123,7 @@ fn judge(
     invocation: &Invocation<'_>,
     args: &AuditArgs,
     subject: &mut AuditSubject,
-) -> Result<Payload, Failure> {
+) -> Result<AuditAnswer, Failure> {
     let AuditSubject { observation, granted, config, scope, .. } = subject;
     let (mut verified, mut problems) = (Vec::new(), Vec::new());
     let payload = audit::audit_asking(observation, granted, config, scope, &invocation.decoding, |wanted| {
@@ -175,7 +173,7 @@ fn answer(
     invocation: &mut Invocation<'_>,
     args: &AuditArgs,
     observation: &Observation,
-    payload: Payload,
+    payload: AuditAnswer,
 ) -> Result<Exit, Failure> {
     let complete = observation.errors.is_empty() && !payload.has_unknown();
     if args.nagios {
@@ -183,7 +181,7 @@ fn answer(
         render::nagios(invocation.out, state, &payload, &observation.errors)?;
         return Ok(exit(state));
     }
-    let failed = payload.audit.as_ref().is_some_and(|audit| audit.failed);
+    let failed = payload.audit.failed;
     let seen = invocation
         .answer(observation, payload, |out, style, payload| render::audit(out, style, payload, complete))?;
     Ok(if failed { Exit::No } else { seen })

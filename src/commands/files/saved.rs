@@ -12,7 +12,7 @@ use crate::cli::target;
 use crate::commands::invocation::{Failure, Invocation, cgroup_paths};
 use crate::model::{CgroupPathBuf, ProblemCode};
 use crate::observation::{Observation, SCHEMA, Scope, Text, Weight};
-use crate::report::{self, AuditOptions, Document, Payload};
+use crate::report::{self, AuditAnswer, AuditOptions, Document};
 
 /// The observation that `--from` names.
 pub(crate) fn from_option(invocation: &mut Invocation<'_>) -> Result<Option<Observation>, Failure> {
@@ -115,8 +115,8 @@ pub(crate) fn report(bytes: &[u8], name: &str) -> Result<(Observation, AuditOpti
         Failure::new(ProblemCode::BadObservation, name, format!("not a report of an audit: {error}"), "")
     };
     weigh(bytes, name)?;
-    let document: Document<Payload> = serde_json::from_slice(bytes).map_err(bad)?;
-    let options = document.payload.audit.map(|audit| audit.options).unwrap_or_default();
+    let document: Document<AuditAnswer> = serde_json::from_slice(bytes).map_err(bad)?;
+    let options = document.payload.audit.options;
     match document.payload.observation {
         Some(observation) if observation.schema == SCHEMA => Ok((bounded(*observation, name)?, options)),
         _ => Err(Failure::new(

@@ -25,7 +25,7 @@ use crate::observation::{Observation, Problem};
 use crate::observe;
 use crate::policy::TimeLimit;
 use crate::render::{self, Style};
-use crate::report::{Document, Payload, Policy};
+use crate::report::{Document, NodeAnswer, Policy};
 use crate::sys::retry::again;
 
 /// One run of one command.
@@ -70,7 +70,7 @@ pub struct WantedFacts {
 }
 
 /// Prints a payload for people.
-pub(crate) type View = fn(&mut dyn Write, Style, &Payload) -> io::Result<()>;
+pub(crate) type View = fn(&mut dyn Write, Style, &NodeAnswer) -> io::Result<()>;
 
 impl<'a> Invocation<'a> {
     /// An invocation that has read nothing yet; the time limit starts now.

@@ -15,7 +15,7 @@ const SHOWN: usize = 12;
 
 /// The section.
 pub(super) fn section(view: &View<'_>) -> Markup {
-    let remarks = view.page.document.payload.audit.iter().flat_map(|audit| &audit.remarks);
+    let remarks = &view.page.audit.remarks;
     html! {
         section #findings aria-labelledby="findings-title" {
             div.title { h2 #findings-title { "Findings" } p.muted { "Where GPUs are not isolated as they should be." } }
@@ -139,7 +139,7 @@ fn pretty(time: &Time) -> String {
 /// Links to the sections, with how much each has.
 pub(super) fn navigation(view: &View<'_>) -> Markup {
     let page = view.page;
-    let policies = page.document.payload.policies.as_ref().map_or(0, std::collections::BTreeMap::len);
+    let policies = page.document.payload.policies.len();
     let sections = [
         ("matrix", "Matrix", page.rows.len()),
         ("findings", "Findings", view.findings.len()),

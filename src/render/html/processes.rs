@@ -38,7 +38,7 @@ fn table(view: &View<'_>) -> Markup {
 }
 
 fn row(view: &View<'_>, one: &PageProcess) -> Markup {
-    let cgroups = view.page.document.payload.cgroups.as_deref().unwrap_or_default();
+    let cgroups = view.page.document.payload.cgroups.as_slice();
     let Some(found) = cgroups.get(one.cgroup).and_then(|cgroup| cgroup.processes.get(one.process)) else {
         return html! {};
     };
