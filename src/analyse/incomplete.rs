@@ -27,7 +27,7 @@ pub fn unknown_parts(payload: &NodeAnswer) -> Vec<&'static str> {
 }
 
 /// What a command answers.
-pub trait Answer: Serialize {
+pub trait CommandAnswer: Serialize {
     /// Whether something that can be known is not.
     fn has_unknown(&self) -> bool {
         false
@@ -39,7 +39,7 @@ pub trait Answer: Serialize {
     }
 }
 
-impl Answer for NodeAnswer {
+impl CommandAnswer for NodeAnswer {
     /// An allocation cannot be known outside of Slurm's hooks, so that it is unknown leaves
     /// nothing out.
     fn has_unknown(&self) -> bool {
@@ -51,13 +51,13 @@ impl Answer for NodeAnswer {
     }
 }
 
-impl Answer for AuditAnswer {
+impl CommandAnswer for AuditAnswer {
     fn has_unknown(&self) -> bool {
         self.audit.unknown
     }
 }
 
-impl Answer for ProgramsAnswer {
+impl CommandAnswer for ProgramsAnswer {
     fn has_unknown(&self) -> bool {
         self.policies.values().any(is_unknown)
     }
@@ -67,38 +67,38 @@ impl Answer for ProgramsAnswer {
     }
 }
 
-impl Answer for LeftoversAnswer {
+impl CommandAnswer for LeftoversAnswer {
     fn has_unknown(&self) -> bool {
         let is_unknown = |it: &Leftover| it.belongs_by == JobEvidence::Unknown || is_unseen(&it.process);
         self.leftovers.iter().any(is_unknown)
     }
 }
 
-impl Answer for ExplainAnswer {
+impl CommandAnswer for ExplainAnswer {
     fn has_unknown(&self) -> bool {
         self.proof.verdict == Verdict::Unknown
     }
 }
 
-impl Answer for VgpuAnswer {
+impl CommandAnswer for VgpuAnswer {
     fn has_unknown(&self) -> bool {
         self.processes.iter().any(has_unknown_limit)
     }
 }
 
-impl Answer for RepairAnswer {
+impl CommandAnswer for RepairAnswer {
     fn has_unknown(&self) -> bool {
         self.repair.state == RepairState::Unknown
     }
 }
 
-impl Answer for DoctorAnswer {
+impl CommandAnswer for DoctorAnswer {
     fn has_unknown(&self) -> bool {
         self.doctor.iter().any(|check| check.state == CheckState::Unknown)
     }
 }
 
-impl Answer for DiffAnswer {
+impl CommandAnswer for DiffAnswer {
     fn has_unknown(&self) -> bool {
         let node = self.diff.node.as_ref();
         self.diff.unknown
@@ -107,22 +107,22 @@ impl Answer for DiffAnswer {
     }
 }
 
-impl Answer for FleetAnswer {
+impl CommandAnswer for FleetAnswer {
     fn has_unknown(&self) -> bool {
         self.fleet.is_incomplete()
     }
 }
 
-impl Answer for ActivityAnswer {}
-impl Answer for CompactAnswer {}
-impl Answer for FreeAnswer {}
-impl Answer for JobsAnswer {}
-impl Answer for JournalsAnswer {}
-impl Answer for KindsAnswer {}
-impl Answer for MatrixAnswer {}
-impl Answer for Nothing {}
-impl Answer for PageAnswer {}
-impl Answer for RegionAnswer {}
+impl CommandAnswer for ActivityAnswer {}
+impl CommandAnswer for CompactAnswer {}
+impl CommandAnswer for FreeAnswer {}
+impl CommandAnswer for JobsAnswer {}
+impl CommandAnswer for JournalsAnswer {}
+impl CommandAnswer for KindsAnswer {}
+impl CommandAnswer for MatrixAnswer {}
+impl CommandAnswer for Nothing {}
+impl CommandAnswer for PageAnswer {}
+impl CommandAnswer for RegionAnswer {}
 
 fn has_unknown_process(payload: &NodeAnswer) -> bool {
     let mut cgroups = payload.cgroups.iter();

@@ -18,7 +18,7 @@ mod outcome;
 mod tenants;
 mod wording;
 
-use crate::analyse::{self, AnalyseError, Answer, CallerAllocation, Inspection, TimeLimit, ToVerify};
+use crate::analyse::{self, AnalyseError, CallerAllocation, CommandAnswer, Inspection, TimeLimit, ToVerify};
 use crate::observation::{Observation, Verification};
 use crate::report::{Audit, AuditAnswer, AuditOptions, Checked, Finding, NodeAnswer};
 

@@ -5,7 +5,7 @@ use super::invocation::{Failure, Invocation};
 use super::node;
 use super::subject::job_cgroups::JobPart;
 use super::subject::{allocation, job_cgroups, job_name};
-use crate::analyse::Answer;
+use crate::analyse::CommandAnswer;
 use crate::cli::{Exit, JobArgs};
 use crate::model::Owner;
 use crate::observation::Observation;

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::files::{self, activity_state, saved};
 use super::invocation::{Failure, Invocation};
 use super::subject::allocation;
-use crate::analyse::{Answer, CallerAllocation};
+use crate::analyse::{CallerAllocation, CommandAnswer};
 use crate::audit::{self, Config};
 use crate::cli::{AllocationArgs, Exit, NodeArgs};
 use crate::model::{FailOn, ProblemCode};

@@ -72,7 +72,7 @@ fn files(set: &GpuSet, gpus: &BTreeMap<&str, &Gpu>) -> Vec<Option<String>> {
     let whole = set.gpus.iter().flatten().filter(is_whole);
     whole
         .map(|key| index(key).map(|number| number.to_string()))
-        .chain(set.instances.iter().map(|key| instance(key)))
+        .chain(set.instances.iter().map(instance))
         .collect()
 }
 

@@ -16,7 +16,7 @@ use super::pieces::{InputPosition, LONGEST_DOCUMENT, Other, Sink};
 use super::tables::Tables;
 use super::words::{Word, cut};
 use super::{audited, full, node_name, owners, state};
-use crate::analyse::{self, Answer as _, CallerAllocation, TimeLimit};
+use crate::analyse::{self, CallerAllocation, CommandAnswer as _, TimeLimit};
 use crate::audit::{self, Config};
 use crate::model::ProblemCode;
 use crate::observation::{self, Observation, Problem};

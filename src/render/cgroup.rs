@@ -100,7 +100,7 @@ pub fn write_summary(out: &mut dyn Write, style: Style, payload: &NodeAnswer) ->
         "{}, {}, {}",
         count(cgroups.len(), "cgroup", "cgroups"),
         count(groups.len(), "policy", "policies"),
-        count(payload.gpus.iter().count(), "GPU", "GPUs"),
+        count(payload.gpus.len(), "GPU", "GPUs"),
     )?;
     groups.iter().try_for_each(|group| summary_row(out, style, group, payload))
 }

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gpumap::analyse::{self, Answer, CallerAllocation};
+use gpumap::analyse::{self, CallerAllocation, CommandAnswer};
 use gpumap::audit::{self, Config};
 use gpumap::model::{CellState, GpuKey, MatrixOrder, Membership, Owner, OwnerKind};
 use gpumap::observation::Observation;

@@ -5,7 +5,7 @@ mod documents;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use crate::analyse::{Answer, CallerAllocation};
+use crate::analyse::{CallerAllocation, CommandAnswer};
 use crate::audit::{self, AuditScope, Config};
 use crate::cli::{AuditArgs, Exit};
 use crate::commands::files::{self, activity_state, saved};

@@ -2,13 +2,17 @@
 
 use serde::Serialize;
 
-use crate::analyse::Answer;
+use crate::analyse::CommandAnswer;
 use crate::model::Time;
 use crate::observation::{Host, Observation, Problem};
 use crate::report::{Document, Nothing, SCHEMA};
 
 /// An answer in its envelope.
-pub(crate) fn document<T: Answer>(command: &str, observation: &Observation, payload: T) -> Document<T> {
+pub(crate) fn document<T: CommandAnswer>(
+    command: &str,
+    observation: &Observation,
+    payload: T,
+) -> Document<T> {
     Document {
         schema: SCHEMA.to_owned(),
         command: command.to_owned(),

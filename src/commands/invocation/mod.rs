@@ -18,7 +18,7 @@ use std::time::Instant;
 use streams::Input;
 use streams::Output;
 
-use crate::analyse::Answer;
+use crate::analyse::CommandAnswer;
 use crate::cli::{Color, Exit, Global};
 use crate::model::ProblemCode;
 use crate::observation::{Observation, Problem};
@@ -165,7 +165,7 @@ impl<'a> Invocation<'a> {
 
     /// Prints the answer, as JSON or through `view`, and says whether it is
     /// complete.
-    pub fn answer<T: Answer>(
+    pub fn answer<T: CommandAnswer>(
         &mut self,
         observation: &Observation,
         payload: T,
@@ -176,7 +176,7 @@ impl<'a> Invocation<'a> {
 
     /// The same for an answer that does not show all that is unknown: `is_unknown`
     /// says whether there is more.
-    pub fn answer_about<T: Answer>(
+    pub fn answer_about<T: CommandAnswer>(
         &mut self,
         observation: &Observation,
         payload: T,
@@ -200,7 +200,7 @@ impl<'a> Invocation<'a> {
     }
 
     /// Adds what was not decoded in time and what has no short rules to the problems.
-    pub(crate) fn settle<T: Answer>(&self, document: &mut Document<T>) {
+    pub(crate) fn settle<T: CommandAnswer>(&self, document: &mut Document<T>) {
         let late = self.decoding.was_missed().then(late).filter(|late| !document.errors.contains(late));
         let found: Vec<Problem> = late.into_iter().chain(left_out(document.payload.policies())).collect();
         document.complete &= found.is_empty();
