@@ -10,7 +10,7 @@ use std::process::Command;
 
 use super::job_cgroups::{check_cgroups, check_jobs, check_mig};
 use crate::support::host;
-use crate::support::slurm::answer;
+use crate::support::slurm::answer::{self, Minors};
 use crate::support::slurm::job::WAIT;
 use crate::support::slurm::spec::Spec;
 use crate::support::slurm::{Cluster, text, with_cluster};
