@@ -56,7 +56,10 @@ impl Time {
 impl Ord for Time {
     /// By the time, and texts that are no time before all others.
     fn cmp(&self, other: &Self) -> Ordering {
-        (self.timestamp(), &self.0).cmp(&(other.timestamp(), &other.0))
+        match self.0 == other.0 {
+            true => Ordering::Equal,
+            false => (self.timestamp(), &self.0).cmp(&(other.timestamp(), &other.0)),
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use super::gpu::Gpu;
 use super::matrix::Matrix;
 use super::page_file::PageFile;
 use super::process::{Leftover, Process};
-use super::program::{Check, Program, Proof};
+use super::program::{Program, Proof};
 use super::repair::{Repair, RepairJournal};
 use super::sets::OwnerSets;
 use super::vgpu::{MappedRegion, Region};
@@ -228,48 +228,3 @@ pub struct PageAnswer {
 /// The answer of a command that says nothing but whether it could.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Nothing {}
-
-/// The keys of all documents, for their schema: each has those of one command.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct AnyAnswer {
-    #[serde(flatten)]
-    prog: Option<ProgramsAnswer>,
-    #[serde(flatten)]
-    kinds: Option<KindsAnswer>,
-    #[serde(flatten)]
-    leftovers: Option<LeftoversAnswer>,
-    #[serde(flatten)]
-    free: Option<FreeAnswer>,
-    #[serde(flatten)]
-    activity: Option<ActivityAnswer>,
-    /// Answers of `check`.
-    checks: Option<Vec<Check>>,
-    #[serde(flatten)]
-    explain: Option<ExplainAnswer>,
-    #[serde(flatten)]
-    region: Option<RegionAnswer>,
-    #[serde(flatten)]
-    vgpu: Option<VgpuAnswer>,
-    #[serde(flatten)]
-    repair: Option<RepairAnswer>,
-    #[serde(flatten)]
-    journals: Option<JournalsAnswer>,
-    #[serde(flatten)]
-    doctor: Option<DoctorAnswer>,
-    #[serde(flatten)]
-    diff: Option<DiffAnswer>,
-    #[serde(flatten)]
-    compact: Option<CompactAnswer>,
-    #[serde(flatten)]
-    matrix: Option<MatrixAnswer>,
-    #[serde(flatten)]
-    fleet: Option<FleetAnswer>,
-    #[serde(flatten)]
-    page: Option<PageAnswer>,
-    #[serde(flatten)]
-    jobs: Option<JobsAnswer>,
-    #[serde(flatten)]
-    audit: Option<AuditAnswer>,
-    #[serde(flatten)]
-    node: Option<NodeAnswer>,
-}

@@ -31,9 +31,9 @@ pub use activity::{
     Unattributed, Work,
 };
 pub use answers::{
-    ActivityAnswer, AnyAnswer, AuditAnswer, CompactAnswer, DiffAnswer, DoctorAnswer, ExplainAnswer,
-    FleetAnswer, FreeAnswer, JobsAnswer, JournalsAnswer, KindsAnswer, LeftoversAnswer, MatrixAnswer,
-    NodeAnswer, Nothing, PageAnswer, ProgramsAnswer, RegionAnswer, RepairAnswer, VgpuAnswer,
+    ActivityAnswer, AuditAnswer, CompactAnswer, DiffAnswer, DoctorAnswer, ExplainAnswer, FleetAnswer,
+    FreeAnswer, JobsAnswer, JournalsAnswer, KindsAnswer, LeftoversAnswer, MatrixAnswer, NodeAnswer, Nothing,
+    PageAnswer, ProgramsAnswer, RegionAnswer, RepairAnswer, VgpuAnswer,
 };
 pub use audit::{
     Audit, AuditConfig, AuditOptions, Checked, Counts, Decision, Finding, FindingDevice, FindingKind,
