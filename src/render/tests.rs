@@ -5,7 +5,7 @@ use snapbox::assert_data_eq;
 use snapbox::data::DataFormat;
 
 use super::*;
-use crate::report::{AuditAnswer, LeftoversAnswer, NodeAnswer};
+use crate::report::{AuditAnswer, ExplainAnswer, LeftoversAnswer, NodeAnswer};
 
 type View<T> = fn(&mut dyn std::io::Write, Style, &T) -> std::io::Result<()>;
 
@@ -61,7 +61,7 @@ fn program() {
 /// Make sure that a proof reads like an argument.
 #[test]
 fn proof() {
-    golden("explain", explain);
+    golden("explain", |out, style, answer: &ExplainAnswer| explain(out, style, &answer.proof));
 }
 
 /// Make sure that differences read like diff(1).
