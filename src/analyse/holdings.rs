@@ -5,7 +5,7 @@ use super::held::Numbers;
 use super::joined_node::JoinedNode;
 use super::processes::Processes;
 use crate::gpu;
-use crate::model::DeviceType;
+use crate::model::{DeviceType, GpuKey};
 use crate::observation::{Answer, Detail, GpuFacts, HeldDevice, Observation, Text};
 use crate::policy::TimeLimit;
 use crate::report::{DevicesEvent, Gpu};
@@ -51,7 +51,7 @@ pub fn denied_of(
     pid: u32,
     devices: &[HeldDevice],
     limit: &TimeLimit,
-) -> Option<Vec<String>> {
+) -> Option<Vec<GpuKey>> {
     let mut process = observation.processes.iter().find(|process| process.pid == pid)?.clone();
     let unasked = || Answer::Missing(String::new());
     process.detail = Some(Detail {

@@ -5,13 +5,13 @@ use std::path::Path;
 use super::files::{self, activity_state, saved};
 use super::invocation::{Failure, Invocation};
 use super::subject::allocation;
-use crate::analyse::CallerAllocation;
+use crate::analyse::{CallerAllocation, CommandAnswer};
 use crate::audit::{self, Config};
 use crate::cli::{AllocationArgs, Exit, NodeArgs};
 use crate::model::{FailOn, ProblemCode};
 use crate::observation::Observation;
 use crate::observe::{self, CgroupTarget};
-use crate::report::{AuditOptions, Payload};
+use crate::report::{AuditAnswer, AuditOptions, CompactAnswer, NodeAnswer};
 use crate::{analyse, fleet, render};
 
 /// Runs the command. A saved observation answers for all that it was taken
@@ -34,14 +34,13 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &NodeArgs) -> Result<Ex
         let (mut found, payload) =
             audit::audit_and_node(&observation, &granted, &config, &invocation.decoding)?;
         audit::judge(&mut found, FailOn::Never);
-        if let Some(audit) = &mut found.audit {
-            audit.options = AuditOptions { allocated: granted.list, config: file, ..AuditOptions::default() };
-        }
-        return compact(invocation, observation, &payload, found);
+        found.audit.options =
+            AuditOptions { allocated: granted.list, config: file, ..AuditOptions::default() };
+        return compact(invocation, observation, &payload, Some(found));
     }
     let payload = analyse::node(&observation, &granted, &invocation.decoding)?;
     if args.compact {
-        return compact(invocation, observation, &payload, Payload::default());
+        return compact(invocation, observation, &payload, None);
     }
     invocation.answer(&observation, payload, render::node)
 }
@@ -89,13 +88,17 @@ pub(super) fn whole(
 fn compact(
     invocation: &mut Invocation<'_>,
     mut observation: Observation,
-    payload: &Payload,
-    found: Payload,
+    payload: &NodeAnswer,
+    found: Option<AuditAnswer>,
 ) -> Result<Exit, Failure> {
-    let node = fleet::compact(&observation, payload);
+    let compact = fleet::compact(&observation, payload);
     observation.errors = fleet::first_problems(&observation.errors);
-    let is_unknown = analyse::has_unknown(payload);
-    let Payload { findings, audit, .. } = found;
-    let payload = Payload { compact: Some(Box::new(node)), findings, audit, ..Payload::default() };
-    invocation.answer_about(&observation, payload, is_unknown, render::node)
+    let is_unknown = payload.has_unknown();
+    let (findings, audit) = found.map(|found| (found.findings, found.audit)).unzip();
+    invocation.answer_about(
+        &observation,
+        CompactAnswer { compact, findings, audit },
+        is_unknown,
+        |_, _, _| Ok(()),
+    )
 }

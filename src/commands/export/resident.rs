@@ -55,7 +55,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &ExportArgs) -> Result<
     let Some(look) = first(&signals, &mut decoding)? else { return Ok(Exit::Yes) };
     budget.took(look.decoding);
     let look = collector.exposition(look, true);
-    let changes = Changes::begin(look.node.gpus.as_deref().unwrap_or_default());
+    let changes = Changes::begin(&look.node.gpus);
     let outlets = Outlets::new(args, server);
     let (told, failing) = (HashSet::new(), Vec::new());
     let mut exporter = Exporter { invocation, outlets, changes, look, told, failing };
