@@ -3,14 +3,14 @@
 
 use super::gres::{self, AutoDetect, Names};
 use super::order::gate;
-use crate::model::Vendor;
+use crate::model::{GpuKey, Vendor};
 use crate::report::Gpu;
 
 /// What `gres.conf` makes of a node's GPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Managed {
     /// Keys of the GPUs in Slurm's list, or of which a part is.
-    pub keys: Vec<String>,
+    pub keys: Vec<GpuKey>,
     /// The value of AutoDetect that is in force for this node, unless it is off.
     pub detect: Option<&'static str>,
     /// Files of this node's lines that open no GPU of the inventory.
@@ -68,7 +68,7 @@ mod tests {
 
     fn gpu(minor: u32, vendor: Vendor) -> Gpu {
         let node = GpuNode { path: format!("/dev/nvidia{minor}"), gate: true, ..GpuNode::default() };
-        Gpu { key: format!("G{minor}"), vendor, nodes: vec![node], ..Gpu::default() }
+        Gpu { key: format!("G{minor}").into(), vendor, nodes: vec![node], ..Gpu::default() }
     }
 
     /// Make sure that a GPU is in Slurm's list where its node, or a part of it, is named
@@ -89,7 +89,8 @@ mod tests {
             ("Name=gpu Count=3", ""),
             ("Name=shard Count=8", ""),
         ] {
-            assert_eq!(of(text).keys.join(" "), expected, "{text}");
+            let keys: Vec<String> = of(text).keys.iter().map(ToString::to_string).collect();
+            assert_eq!(keys.join(" "), expected, "{text}");
         }
         assert_eq!(of("Name=gpu Count=3").without_file, Some(1));
         assert_eq!(of("AutoDetect=nvml\nName=gpu Count=2").without_file, None);
