@@ -27,6 +27,11 @@ impl Holdings {
         Self { gpus, numbers }
     }
 
+    /// The node's GPUs.
+    pub fn gpus(&self) -> &[Gpu] {
+        &self.gpus
+    }
+
     /// The major numbers of the node's GPUs, of their instances and of the nodes that they
     /// share, as numbers of character devices.
     pub fn majors(&self) -> BTreeSet<u32> {

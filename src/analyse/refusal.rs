@@ -51,7 +51,8 @@ fn denying(proof: &Proof) -> Option<DenyingProgram> {
         Some(retval) => retval != 0,
         None => program.returns == Verdict::Deny,
     };
-    let first = proof.programs.iter().rposition(|program| !denies(program)).map_or(0, |allowing| allowing + 1);
+    let first =
+        proof.programs.iter().rposition(|program| !denies(program)).map_or(0, |allowing| allowing + 1);
     let program = proof.programs.get(first)?;
     let is_it = |pc| move |step: &&crate::report::Step| step.pc == pc && step.program.is_none();
     Some(DenyingProgram {
@@ -70,7 +71,14 @@ mod tests {
     fn program(id: u32, returns: Verdict, retval: i32) -> ProgramProof {
         let step = |pc| Step { pc, ..Step::default() };
         let steps = vec![step(1), step(4)];
-        ProgramProof { id, returns, retval: Some(retval), steps, decided_at: Some(4), ..ProgramProof::default() }
+        ProgramProof {
+            id,
+            returns,
+            retval: Some(retval),
+            steps,
+            decided_at: Some(4),
+            ..ProgramProof::default()
+        }
     }
 
     /// Make sure that the first program of those whose error stays is named, not one whose

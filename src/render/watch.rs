@@ -143,7 +143,8 @@ fn denied(event: &Event, gpus: &[Gpu]) -> String {
     };
     let number = devices.numbers.first();
     let letter = number.filter(|device| device.kind == DeviceType::Block).map_or("", |_| "b ");
-    let number = number.map(|device| format!("{letter}{}:{}", device.major, device.minor)).unwrap_or_default();
+    let number =
+        number.map(|device| format!("{letter}{}:{}", device.major, device.minor)).unwrap_or_default();
     let names = device_names(devices, &[], gpus);
     let name = if names.is_empty() { number } else { format!("{} ({number})", names.join(" ")) };
     let request = sanitize::text(&denied.request);

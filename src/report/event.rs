@@ -12,7 +12,7 @@ use crate::observation::{HeldDevice, Problem};
 pub struct Event {
     /// Always [`super::SCHEMA`].
     pub schema: String,
-    /// Always `watch`.
+    /// `watch` or `denials`.
     pub command: String,
     /// When it happened, RFC 3339.
     pub at: String,

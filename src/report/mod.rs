@@ -40,8 +40,8 @@ pub use compact::{CompactGpu, CompactNode, CompactOwners};
 pub use diff::{AllocationChange, Diff, GpuChange, NodeDiff, OwnerAt, OwnerGpus, PolicyChange, ProgramMove};
 pub use document::{DoctorCheck, Document, Note, Payload, SCHEMA};
 pub use event::{
-    DeniedEvent, DenyingProgram, DevicesEvent, Event, EventProcess, GpuIndexes, LostBy, MoveEvent, PolicyEvent,
-    PolicyProgram, Value,
+    DeniedEvent, DenyingProgram, DevicesEvent, Event, EventProcess, GpuIndexes, LostBy, MoveEvent,
+    PolicyEvent, PolicyProgram, Value,
 };
 pub use fleet::{
     Drift, DriftValue, Fleet, FleetFinding, FleetJobs, FleetNode, FleetNodeFinding, FleetNodeProblem,

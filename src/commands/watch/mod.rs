@@ -1,8 +1,8 @@
 //! `gpumap watch`: prints changes as they happen.
 
-mod allowance;
+pub(super) mod allowance;
 mod print;
-mod users;
+pub(super) mod users;
 
 use std::collections::HashSet;
 use std::os::fd::AsFd as _;
@@ -220,7 +220,7 @@ fn not_begun(error: StartError) -> Failure {
     }
 }
 
-fn refused(error: WatchError) -> Failure {
+pub(super) fn refused(error: WatchError) -> Failure {
     let needs = match &error {
         WatchError::NoBtf(_) => "Linux 5.8 or later with BTF (CONFIG_DEBUG_INFO_BTF)",
         WatchError::Load(_) | WatchError::Attach(..) if observe::is_in_user_namespace() => {

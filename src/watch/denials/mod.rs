@@ -9,6 +9,7 @@ mod places;
 mod record;
 
 use std::collections::HashMap;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -21,19 +22,24 @@ use crate::loader::interface::CHECK;
 use crate::model::{DeviceType, EventKind};
 use crate::observation::HeldDevice;
 use crate::observe::{self, Options};
-use crate::report::{DeniedEvent, DevicesEvent, Event};
+use crate::report::{DeniedEvent, DevicesEvent, Event, Gpu};
 use kernel::{Counted, Kernel};
 use places::{Lookout, Seen};
 use record::{DenialKey, DenialSum};
 
 /// The inventory is read again after this time: a driver may be loaded later.
 const FACTS: Duration = Duration::from_secs(60);
-/// How long looks are waited for: an ordinary one is over by then.
-const PATIENCE: Duration = Duration::from_millis(300);
-/// Looks that are kept for a sum that is not read yet.
-const KEPT: usize = 8192;
+/// Calls for which a look is waited for, and for which it is kept: an ordinary one is over
+/// before its sum is read.
+const PATIENCE: u64 = 4;
+/// Between the calls at the end.
+const MOMENT: Duration = Duration::from_millis(50);
 /// Nanoseconds of a clock tick of `/proc` (`USER_HZ` is 100 everywhere).
 const TICK: u64 = 10_000_000;
+/// What is not told, a sentence each.
+pub const NOT_SEEN: [&str; 1] = [
+    "what the permissions of files, security modules and drivers refuse is not told: the kernel asks these elsewhere",
+];
 /// Said of a sum that nobody looked at in time.
 const UNSEEN: &str = "its cgroup was not looked at in time";
 const LOST: &str = "refusals that are not told: this user had too many different ones at once";
@@ -47,7 +53,10 @@ pub struct DenialsWatcher {
     all_devices: bool,
     holdings: Holdings,
     facts_at: Instant,
-    seen: HashMap<DenialKey, Seen>,
+    /// The number of the call, sums with that of theirs, and looks.
+    turn: u64,
+    waiting: Vec<(u64, DenialKey, DenialSum)>,
+    seen: HashMap<DenialKey, (u64, Seen)>,
     clock: Clock,
     failed: bool,
 }
@@ -65,24 +74,37 @@ impl DenialsWatcher {
         let (kernel, ring) = Kernel::start(scope, counted(&holdings, all_devices))?;
         let lookout = Lookout::start(ring, options.clone());
         let lookout = lookout.map_err(|error| LoadError::Refused(error.to_string()))?;
-        let (facts_at, seen, clock) = (Instant::now(), HashMap::new(), Clock::now());
-        Ok(Self { kernel, lookout, options, all_devices, holdings, facts_at, seen, clock, failed: false })
+        Ok(Self {
+            kernel,
+            lookout,
+            options,
+            all_devices,
+            holdings,
+            facts_at: Instant::now(),
+            turn: 0,
+            waiting: Vec::new(),
+            seen: HashMap::new(),
+            clock: Clock::now(),
+            failed: false,
+        })
     }
 
-    /// What was refused since the last call. Waits for a third of a second at most.
+    /// What was refused since the call before, or a little earlier: a sum is told when it was
+    /// looked at. Does not wait.
     pub fn check(&mut self) -> Vec<Event> {
         let taken = self.facts().and_then(|()| self.kernel.take());
         let lost = self.kernel.lost();
-        let sums = match taken {
-            Ok(sums) => sums,
+        self.turn += 1;
+        let turn = self.turn;
+        match taken {
+            Ok(sums) => self.waiting.extend(sums.into_iter().map(|(key, sum)| (turn, key, sum))),
             Err(error) => return self.fail(&error),
-        };
-        self.collect(&sums);
-        let mut events: Vec<Event> = sums.into_iter().filter_map(|(key, sum)| self.event(&key, &sum)).collect();
-        events.sort_by(|a, b| a.at.cmp(&b.at));
-        if self.seen.len() > KEPT {
-            self.seen.clear();
         }
+        while let Some((key, seen)) = self.lookout.next() {
+            self.seen.insert(key, (turn, seen));
+        }
+        let mut events = self.tell();
+        self.seen.retain(|_, (at, _)| *at + PATIENCE > turn);
         match lost {
             Ok(lost) if lost.is_empty() => {}
             Ok(lost) => events.push(Event::lost(lost).because(LOST)),
@@ -91,26 +113,46 @@ impl DenialsWatcher {
         events
     }
 
-    /// Waits for the looks at these sums, for a moment.
-    fn collect(&mut self, sums: &[(DenialKey, DenialSum)]) {
-        let end = Instant::now() + PATIENCE;
-        loop {
-            let is_whole = sums.iter().all(|(key, _)| self.seen.contains_key(key));
-            let left = if is_whole { Duration::ZERO } else { end.saturating_duration_since(Instant::now()) };
-            let Some((key, seen)) = self.lookout.next(left) else { return };
-            self.seen.insert(key, seen);
+    /// The last events, of sums that still wait for a look too: waits a moment for these.
+    pub fn finish(&mut self) -> Vec<Event> {
+        let mut events = self.check();
+        for _ in 0..PATIENCE {
+            if self.waiting.is_empty() {
+                break;
+            }
+            thread::sleep(MOMENT);
+            events.extend(self.check());
         }
+        events
+    }
+
+    /// The node's GPUs.
+    pub fn gpus(&self) -> &[Gpu] {
+        self.holdings.gpus()
+    }
+
+    /// The events of sums that were looked at, or have waited for that long enough.
+    fn tell(&mut self) -> Vec<Event> {
+        let mut events = Vec::new();
+        for (at, key, sum) in std::mem::take(&mut self.waiting) {
+            let seen = self.seen.get(&key).map(|(_, seen)| seen.clone());
+            if seen.is_none() && at + PATIENCE > self.turn {
+                self.waiting.push((at, key, sum));
+            } else {
+                events.extend(self.event(&key, &sum, seen));
+            }
+        }
+        events.sort_by(|a, b| a.at.cmp(&b.at));
+        events
     }
 
     /// The event of a sum; `None` for a device that is not to be told.
-    fn event(&mut self, key: &DenialKey, sum: &DenialSum) -> Option<Event> {
+    fn event(&mut self, key: &DenialKey, sum: &DenialSum, seen: Option<Seen>) -> Option<Event> {
         let device = key.device;
         let (kind, major, minor) = (device.kind, device.major, device.minor);
         let number = HeldDevice { kind, major, minor, fds: 0, mapped: false };
-        let seen = self.seen.remove(key);
         let alone = || DevicesEvent { numbers: vec![number], ..DevicesEvent::default() };
-        let devices =
-            self.holdings.of_refused(number).or_else(|| self.all_devices.then(alone))?;
+        let devices = self.holdings.of_refused(number).or_else(|| self.all_devices.then(alone))?;
         let subject = EventSubject {
             pid: key.pid,
             start_time: key.start / TICK,

@@ -4,13 +4,13 @@
 
 use std::collections::HashMap;
 use std::os::fd::AsFd as _;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use std::sync::Arc;
 
 use super::record::DenialKey;
 use crate::analyse::{Refusal, TimeLimit, refusal};
@@ -28,8 +28,9 @@ const WAITING: usize = 4096;
 /// cgroups and leave room for the others.
 const OWN_LOOKS: usize = 8;
 const ALL_LOOKS: usize = 64;
+const SECOND: Duration = Duration::from_secs(1);
 /// How long an observation of a cgroup serves: its programs may change.
-const FRESH: Duration = Duration::from_millis(500);
+const FRESH: Duration = Duration::from_millis(100);
 /// Nanoseconds of a clock tick of `/proc` (`USER_HZ` is 100 everywhere).
 const TICK: u64 = 10_000_000;
 /// Said where nobody looked.
@@ -69,10 +70,10 @@ impl Lookout {
         Ok(Self { seen, end })
     }
 
-    /// The next look, if it comes in time.
-    pub(super) fn next(&self, patience: Duration) -> Option<(DenialKey, Seen)> {
+    /// The next look that is over.
+    pub(super) fn next(&self) -> Option<(DenialKey, Seen)> {
         // A thread that has ended looks at nothing more, which the events tell.
-        self.seen.recv_timeout(patience).ok()
+        self.seen.try_recv().ok()
     }
 }
 
@@ -88,11 +89,13 @@ struct Looker {
     options: Options,
     places: Places,
     /// Cgroups that were observed, by path; of v1 groups also by process.
-    observed: HashMap<(Text, Option<u32>), (Instant, Option<Observation>)>,
+    observed: HashMap<(Text, Option<u32>), Option<Observation>>,
     /// What was decided in these.
     decided: HashMap<(Text, Option<u32>, Device, Request), Refusal>,
     looks: Quota<u32>,
     second: Instant,
+    /// When the first of these observations was made, or earlier.
+    observed_at: Instant,
 }
 
 impl Looker {
@@ -105,6 +108,7 @@ impl Looker {
             decided: HashMap::new(),
             looks: Quota::new(OWN_LOOKS, ALL_LOOKS),
             second: Instant::now(),
+            observed_at: Instant::now(),
         }
     }
 
@@ -123,7 +127,8 @@ impl Looker {
             if !keys.is_empty() {
                 continue;
             }
-            let mut fds = [PollFd::new(ring.as_fd(), PollFlags::POLLIN), PollFd::new(end.as_fd(), PollFlags::POLLIN)];
+            let mut fds =
+                [PollFd::new(ring.as_fd(), PollFlags::POLLIN), PollFd::new(end.as_fd(), PollFlags::POLLIN)];
             let _interrupted = poll(&mut fds, PollTimeout::NONE);
             if fds.get(1).is_some_and(|end| end.any() == Some(true)) {
                 return;
@@ -132,11 +137,14 @@ impl Looker {
     }
 
     fn look(&mut self, key: &DenialKey) -> Seen {
-        if self.second.elapsed() > FRESH {
+        if self.second.elapsed() > SECOND {
             self.second = Instant::now();
+            self.looks = Quota::new(OWN_LOOKS, ALL_LOOKS);
+        }
+        if self.observed_at.elapsed() > FRESH {
+            self.observed_at = Instant::now();
             self.observed.clear();
             self.decided.clear();
-            self.looks = Quota::new(OWN_LOOKS, ALL_LOOKS);
         }
         let subject = EventSubject {
             pid: key.pid,
@@ -157,7 +165,7 @@ impl Looker {
         // Where the v1 controller has a say, its group is the process's own.
         let is_v1 = |seen: &Option<Observation>| seen.as_ref().is_some_and(|seen| seen.devices_v1.is_some());
         let place = match self.observed.get(&all) {
-            Some((_, seen)) if !is_v1(seen) => all,
+            Some(seen) if !is_v1(seen) => all,
             _ => (path.clone(), Some(key.pid)),
         };
         let question = (place.0.clone(), place.1, key.device, key.request);
@@ -170,12 +178,12 @@ impl Looker {
             }
             let seen = self.observe(key.pid, path);
             if !is_v1(&seen) {
-                self.observed.insert((path.clone(), None), (Instant::now(), seen.clone()));
+                self.observed.insert((path.clone(), None), seen.clone());
             }
-            self.observed.insert(place.clone(), (Instant::now(), seen));
+            self.observed.insert(place.clone(), seen);
         }
         let limit = TimeLimit::at(Instant::now().checked_add(SOON));
-        let seen = self.observed.get(&place).and_then(|(_, seen)| seen.as_ref());
+        let seen = self.observed.get(&place).and_then(Option::as_ref);
         let refusal = match seen {
             Some(seen) => refusal(seen, path, key.device, key.request, &limit),
             None => Refusal::Unknown(NOT_READ.to_owned()),

@@ -83,7 +83,10 @@ mod tests {
     fn layout() {
         let read = DenialKey::read(&key(2, 6)).unwrap();
         assert_eq!((read.start, read.cgroup, read.pid, read.account), (5_000, 77, 31_337, 1000));
-        assert_eq!((read.device.to_string(), read.request, read.error), ("c 195:3".into(), Request::ReadWrite, -1));
+        assert_eq!(
+            (read.device.to_string(), read.request, read.error),
+            ("c 195:3".into(), Request::ReadWrite, -1)
+        );
         assert_eq!(DenialKey::read(&key(1, 1)).unwrap().request, Request::Mknod);
         for malformed in [key(3, 6), key(2, 7), key(2, 6)[..KEY - 1].to_vec(), Vec::new()] {
             assert_eq!(DenialKey::read(&malformed), None);

@@ -66,7 +66,11 @@ impl Places {
 
     /// The cgroup of a process at an event, if the event names one that was seen
     /// or is there; else the one that it is in now, if it still is there.
-    pub(in crate::watch) fn of(&mut self, options: &Options, subject: &EventSubject) -> Option<Rc<OwnedCgroup>> {
+    pub(in crate::watch) fn of(
+        &mut self,
+        options: &Options,
+        subject: &EventSubject,
+    ) -> Option<Rc<OwnedCgroup>> {
         if let Some(place) = self.by_id(options, subject.cgroup) {
             return Some(place);
         }
