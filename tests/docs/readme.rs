@@ -76,7 +76,7 @@ fn commands_to_try() {
     let shown = text.lines().find_map(|line| line.strip_prefix(PROMPT)).unwrap();
     let lines = |start: &str| text.lines().filter(|line| line.starts_with(start)).collect::<Vec<_>>();
     assert_eq!(lines("cargo run "), [format!("cargo run --quiet -- {shown}")]);
-    assert_eq!(lines("cargo test "), ["cargo test --locked"]);
+    assert_eq!(lines("cargo test "), ["cargo test --locked --no-fail-fast"]);
 }
 
 /// Make sure that every command is in the README.
