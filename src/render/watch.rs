@@ -39,6 +39,12 @@ fn who(event: &Event) -> String {
     format!("{} {comm}{}: ", process.pid, owner.unwrap_or_default())
 }
 
+/// `31337 python3: `, where the owner is said already.
+fn process_name(event: &Event) -> String {
+    let Some(process) = &event.process else { return String::new() };
+    format!("{} {}: ", process.pid, sanitize::with_hex(&process.comm, process.comm_hex.as_deref()))
+}
+
 fn what(event: &Event, gpus: &[Gpu]) -> String {
     let why = event.why.as_deref().map(sanitize::text).unwrap_or_default();
     match event.event {
@@ -269,6 +275,7 @@ const PROGRAM_PATH: usize = 160;
 pub fn line(event: &Event, inventory: &[Gpu]) -> Option<String> {
     let what = match (&event.policy, event.event) {
         (Some(policy), _) => change(event, policy, inventory),
+        (None, EventKind::Denied) => format!("{}{}", process_name(event), denied(event, inventory)),
         (None, EventKind::Lost) => {
             let why = event.why.as_deref().unwrap_or("events were lost");
             format!("{} times {}", event.lost.unwrap_or_default(), sanitize::text(why))
