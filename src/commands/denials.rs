@@ -10,7 +10,6 @@ use nix::sys::signalfd::SignalFd;
 use super::invocation::{Failure, Invocation};
 use super::resident::output::Output;
 use super::resident::{self, scope};
-use super::watch;
 use super::watch::allowance::{self, Allowances};
 use super::watch::users::Users;
 use crate::cli::{DenialsArgs, Exit};
@@ -22,6 +21,10 @@ use crate::watch::denials::{self, DenialsWatcher};
 
 /// How often refusals are printed.
 const EVERY: Duration = Duration::from_secs(1);
+
+/// What tells refusals.
+const NEEDS: &str = "root of the node, and Linux 5.8 or later with BTF (CONFIG_DEBUG_INFO_BTF) and \
+     CONFIG_FUNCTION_TRACER or CONFIG_KPROBES";
 
 /// Runs the command.
 pub(super) fn run(invocation: &mut Invocation<'_>, args: &DenialsArgs) -> Result<Exit, Failure> {
@@ -35,7 +38,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &DenialsArgs) -> Result
     let followed = scope::of(invocation, &args.pid, &args.cgroup, &args.job)?;
     let options = invocation.options();
     let watcher = DenialsWatcher::start(&options, &followed.processes, args.all_devices)
-        .map_err(|error| watch::refused(error.into()))?;
+        .map_err(|error| Failure::new(ProblemCode::Watch, "refusals", error.to_string(), NEEDS))?;
     let end = args.lasting.and_then(|lasting| begun.checked_add(lasting));
     let output = Output::start(std::io::stdout().as_fd())?;
     let (users, allowances) = (Users::new(options), Allowances::default());

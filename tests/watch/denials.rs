@@ -25,6 +25,8 @@ use crate::support::wait::patience;
 use crate::support::watching::{Place, Watch};
 use crate::support::{bpf, host, probe, programs, skips};
 
+/// Different devices that are refused in a flood: more than there is room for.
+const TRIED: u64 = 6000;
 /// Users that nobody is on the machine.
 const FLOODING: u32 = 54_331;
 const CALM: u32 = 54_332;
@@ -259,7 +261,6 @@ fn flood() {
     let program = programs::constant("deny_all", 0);
     let nodes = place.directory.join("nodes");
     fs::create_dir(&nodes).unwrap();
-    const TRIED: u64 = 6000;
     for minor in 0..TRIED {
         let kind = nix::sys::stat::SFlag::S_IFCHR;
         let number = nix::sys::stat::makedev(4000, minor);

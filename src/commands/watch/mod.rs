@@ -220,7 +220,7 @@ fn not_begun(error: StartError) -> Failure {
     }
 }
 
-pub(super) fn refused(error: WatchError) -> Failure {
+fn refused(error: WatchError) -> Failure {
     let needs = match &error {
         WatchError::NoBtf(_) => "Linux 5.8 or later with BTF (CONFIG_DEBUG_INFO_BTF)",
         WatchError::Load(_) | WatchError::Attach(..) if observe::is_in_user_namespace() => {

@@ -174,7 +174,7 @@ impl Kernel {
 
     fn map(&self, turn: u64) -> &'static str {
         let [even, odd] = SUMS;
-        if turn % 2 == 0 { even } else { odd }
+        if turn.is_multiple_of(2) { even } else { odd }
     }
 }
 

@@ -29,10 +29,10 @@ use record::{DenialKey, DenialSum};
 
 /// The inventory is read again after this time: a driver may be loaded later.
 const FACTS: Duration = Duration::from_secs(60);
-/// Calls for which a look is waited for, and for which it is kept: an ordinary one is over
-/// before its sum is read.
-const PATIENCE: u64 = 4;
-/// Between the calls at the end.
+/// How long a look is waited for, and kept: an ordinary one is over before its sum is read.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often it is asked for looks at the end, and how long in between.
+const LAST: u32 = 20;
 const MOMENT: Duration = Duration::from_millis(50);
 /// Nanoseconds of a clock tick of `/proc` (`USER_HZ` is 100 everywhere).
 const TICK: u64 = 10_000_000;
@@ -53,10 +53,9 @@ pub struct DenialsWatcher {
     all_devices: bool,
     holdings: Holdings,
     facts_at: Instant,
-    /// The number of the call, sums with that of theirs, and looks.
-    turn: u64,
-    waiting: Vec<(u64, DenialKey, DenialSum)>,
-    seen: HashMap<DenialKey, (u64, Seen)>,
+    /// Sums and looks, with the moments in which they came.
+    waiting: Vec<(Instant, DenialKey, DenialSum)>,
+    seen: HashMap<DenialKey, (Instant, Seen)>,
     clock: Clock,
     failed: bool,
 }
@@ -81,7 +80,6 @@ impl DenialsWatcher {
             all_devices,
             holdings,
             facts_at: Instant::now(),
-            turn: 0,
             waiting: Vec::new(),
             seen: HashMap::new(),
             clock: Clock::now(),
@@ -94,17 +92,16 @@ impl DenialsWatcher {
     pub fn check(&mut self) -> Vec<Event> {
         let taken = self.facts().and_then(|()| self.kernel.take());
         let lost = self.kernel.lost();
-        self.turn += 1;
-        let turn = self.turn;
+        let now = Instant::now();
         match taken {
-            Ok(sums) => self.waiting.extend(sums.into_iter().map(|(key, sum)| (turn, key, sum))),
+            Ok(sums) => self.waiting.extend(sums.into_iter().map(|(key, sum)| (now, key, sum))),
             Err(error) => return self.fail(&error),
         }
         while let Some((key, seen)) = self.lookout.next() {
-            self.seen.insert(key, (turn, seen));
+            self.seen.insert(key, (now, seen));
         }
         let mut events = self.tell();
-        self.seen.retain(|_, (at, _)| *at + PATIENCE > turn);
+        self.seen.retain(|_, (at, _)| at.elapsed() < PATIENCE);
         match lost {
             Ok(lost) if lost.is_empty() => {}
             Ok(lost) => events.push(Event::lost(lost).because(LOST)),
@@ -116,7 +113,7 @@ impl DenialsWatcher {
     /// The last events, of sums that still wait for a look too: waits a moment for these.
     pub fn finish(&mut self) -> Vec<Event> {
         let mut events = self.check();
-        for _ in 0..PATIENCE {
+        for _ in 0..LAST {
             if self.waiting.is_empty() {
                 break;
             }
@@ -136,7 +133,7 @@ impl DenialsWatcher {
         let mut events = Vec::new();
         for (at, key, sum) in std::mem::take(&mut self.waiting) {
             let seen = self.seen.get(&key).map(|(_, seen)| seen.clone());
-            if seen.is_none() && at + PATIENCE > self.turn {
+            if seen.is_none() && at.elapsed() < PATIENCE {
                 self.waiting.push((at, key, sum));
             } else {
                 events.extend(self.event(&key, &sum, seen));

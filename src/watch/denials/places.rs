@@ -19,20 +19,23 @@ use crate::model::{Device, Owner, Request};
 use crate::observation::{Observation, Text};
 use crate::observe::{self, CgroupTarget, Options};
 use crate::quota::Quota;
+use crate::watch::EventSubject;
 use crate::watch::node::Places;
-use crate::watch::{EventSubject, SOON};
 
 /// Looks that wait to be taken at most: as many as there are sums in a turn.
 const WAITING: usize = 4096;
 /// Observations of cgroups in a second: of one account, and of all. A user may have many
 /// cgroups and leave room for the others.
-const OWN_LOOKS: usize = 8;
-const ALL_LOOKS: usize = 64;
+/// A cgroup where devices are refused all the time takes ten.
+const OWN_LOOKS: usize = 20;
+const ALL_LOOKS: usize = 100;
 const SECOND: Duration = Duration::from_secs(1);
 /// How long an observation of a cgroup serves: its programs may change.
 const FRESH: Duration = Duration::from_millis(100);
 /// Nanoseconds of a clock tick of `/proc` (`USER_HZ` is 100 everywhere).
 const TICK: u64 = 10_000_000;
+/// How long decoding may take. Nothing waits for it but other looks.
+const DECODING: Duration = Duration::from_millis(500);
 /// Said where nobody looked.
 const TOO_MANY: &str = "not looked at: this user was refused devices in too many cgroups at once";
 const GONE: &str = "its cgroup is gone";
@@ -182,7 +185,7 @@ impl Looker {
             }
             self.observed.insert(place.clone(), seen);
         }
-        let limit = TimeLimit::at(Instant::now().checked_add(SOON));
+        let limit = TimeLimit::at(Instant::now().checked_add(DECODING));
         let seen = self.observed.get(&place).and_then(Option::as_ref);
         let refusal = match seen {
             Some(seen) => refusal(seen, path, key.device, key.request, &limit),
