@@ -47,7 +47,7 @@ fn is_scheduled(owner: &Owner) -> bool {
 }
 
 fn has_job(owner: &Owner) -> bool {
-    owner.job_id.is_some() || owner.sluid.is_some()
+    owner.job_id.is_some() || owner.sluid.is_some() || owner.job.is_some()
 }
 
 /// Adds the levels of each claim, so that parts of an owner can be distinguished:
@@ -69,7 +69,8 @@ fn push(owner: &Owner, levels: &mut Vec<Owner>) {
         push(outer, levels);
     }
     let whole = Owner { part: None, ..owner.identity() };
-    let takes_steps = owner.kind.is_slurm() || owner.kind == OwnerKind::Crane;
+    let has_parts = owner.step.is_some() || owner.task.is_some();
+    let takes_steps = has_parts || owner.kind.is_slurm() || owner.kind == OwnerKind::Crane;
     if !takes_steps {
         // A container of which the path tells only the pod.
         let in_pod = owner.kind == OwnerKind::Pod && owner.container.is_some();

@@ -8,6 +8,7 @@ use jiff::tz::TimeZone;
 use serde::{Deserialize, Deserializer, de};
 
 use crate::model::Severity;
+use crate::observation::OwnerPattern;
 
 /// The configuration of an audit. Unknown keys are errors.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -20,6 +21,9 @@ pub struct Config {
     /// Daemons that may hold any GPU, besides those that gpumap knows.
     #[serde(rename = "daemon")]
     pub daemons: Vec<Daemon>,
+    /// Owners of cgroups that no list of gpumap's knows.
+    #[serde(rename = "owner")]
+    pub owners: Vec<OwnerPattern>,
     /// Severity by id, instead of the usual one.
     pub severity: BTreeMap<String, Severity>,
     /// Findings that are known and accepted.

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use super::config::{Config, Ignore};
 use super::findings::{kind, kinds};
 use super::kind::Kind;
+use crate::owner::pattern_mistake;
 
 /// A mistake in a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -40,6 +41,9 @@ impl Config {
                 let line = text.lines().position(|line| line.contains(id)).map(|line| line + 1);
                 return Err(ConfigError { line, why: no_such_id(id) });
             }
+        }
+        if let Some(why) = self.owners.iter().find_map(pattern_mistake) {
+            return Err(ConfigError { line: None, why });
         }
         let bad = |ignore: &&Ignore| ignore.reason.trim().is_empty();
         match self.ignore.iter().find(bad) {

@@ -27,7 +27,7 @@ pub use config_reader::{ConfigError, no_such_id};
 pub use findings::{kind, kinds};
 pub use free::free;
 pub use kind::Kind;
-pub use outcome::{AuditScope, compare, judge};
+pub use outcome::{AuditScope, Baseline, compare, judge};
 
 use facts::Facts;
 

@@ -11,8 +11,9 @@ use super::config::{Config, Ignore, day};
 use crate::model::{CgroupPath, FailOn, Owner, Severity};
 use crate::observation::Text;
 use crate::owner::JobName;
-use crate::report::{Counts, Document, Finding, FixedFinding, OwnerSets, Payload};
+use crate::report::{self, Counts, Finding, FixedFinding, OwnerSets, Payload};
 use jiff::civil::Date;
+use serde::Deserialize;
 
 /// The part of the node that an audit is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,16 +72,57 @@ fn is_within(place: &str, top: &Text) -> bool {
     CgroupPath::new(place).is_at_or_below(CgroupPath::new(top.lossy().as_ref()))
 }
 
+/// What a former audit found: of its document the parts that a comparison needs.
+#[derive(Debug, Default, Deserialize)]
+pub struct Baseline {
+    schema: String,
+    findings: Option<Vec<FormerFinding>>,
+    #[serde(default)]
+    audit: FormerAudit,
+}
+
+#[derive(Debug, Deserialize)]
+struct FormerFinding {
+    id: String,
+    fingerprint: String,
+    summary: String,
+    #[serde(default)]
+    ignored: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct FormerAudit {
+    known_fingerprints: Vec<String>,
+}
+
+impl Baseline {
+    /// Reads what `audit --json` or `audit --report` saved.
+    ///
+    /// # Errors
+    ///
+    /// What stands in place of an audit.
+    pub fn read(bytes: &[u8]) -> Result<Self, String> {
+        let read = serde_json::from_slice::<Self>(bytes);
+        let baseline = read.map_err(|error| format!("not an audit: {error}"))?;
+        let is_audit = baseline.schema == report::SCHEMA && baseline.findings.is_some();
+        if is_audit { Ok(baseline) } else { Err("not an audit".to_owned()) }
+    }
+
+    fn findings(&self) -> impl Iterator<Item = &FormerFinding> {
+        self.findings.iter().flatten()
+    }
+}
+
 /// Leaves out what a former audit found already, and says what it found that is
 /// no more.
-pub fn compare(payload: &mut Payload, baseline: &Document) {
+pub fn compare(payload: &mut Payload, baseline: &Baseline) {
     let (Some(findings), Some(audit)) = (&mut payload.findings, &mut payload.audit) else { return };
-    let old = baseline.payload.findings.as_deref().unwrap_or_default();
-    let left_out = baseline.payload.audit.iter().flat_map(|audit| &audit.known_fingerprints);
-    let known: BTreeSet<&String> = old.iter().map(|finding| &finding.fingerprint).chain(left_out).collect();
+    let old = baseline.findings().map(|former| &former.fingerprint);
+    let known: BTreeSet<&String> = old.chain(&baseline.audit.known_fingerprints).collect();
     let now: BTreeSet<&String> = findings.iter().map(|finding| &finding.fingerprint).collect();
-    let is_gone = |finding: &&Finding| finding.ignored.is_none() && !now.contains(&finding.fingerprint);
-    audit.fixed = old.iter().filter(is_gone).map(fixed).collect();
+    let is_gone = |former: &&FormerFinding| former.ignored.is_none() && !now.contains(&former.fingerprint);
+    audit.fixed = baseline.findings().filter(is_gone).map(fixed).collect();
     let (left_out, new) = std::mem::take(findings)
         .into_iter()
         .partition::<Vec<_>, _>(|finding| known.contains(&finding.fingerprint));
@@ -89,9 +131,9 @@ pub fn compare(payload: &mut Payload, baseline: &Document) {
     *findings = new;
 }
 
-fn fixed(finding: &Finding) -> FixedFinding {
-    let Finding { id, fingerprint, summary, .. } = finding.clone();
-    FixedFinding { id, fingerprint, summary }
+fn fixed(former: &FormerFinding) -> FixedFinding {
+    let FormerFinding { id, fingerprint, summary, .. } = former;
+    FixedFinding { id: id.clone(), fingerprint: fingerprint.clone(), summary: summary.clone() }
 }
 
 /// Marks findings that the configuration accepts on the day of the observation.
@@ -203,7 +245,12 @@ mod tests {
     fn baselines() {
         let mut first = payload(vec![finding("a", Severity::Note, None)]);
         let known = || finding("a", Severity::Note, None);
-        let baseline = |payload: &Payload| Document { payload: payload.clone(), ..Document::default() };
+        let baseline = |payload: &Payload| {
+            let document = serde_json::json!({
+                "schema": report::SCHEMA, "findings": payload.findings, "audit": payload.audit,
+            });
+            Baseline::read(document.to_string().as_bytes()).unwrap()
+        };
         let old = payload(vec![
             known(),
             finding("z", Severity::Note, None),

@@ -11,14 +11,15 @@ pub struct Owner {
     /// What it is. `cgroup` is a path without a known owner; the path is then in
     /// `name`, in lists of owners and where there are `claims`.
     pub kind: OwnerKind,
-    /// Job number of Slurm, ParaStation, CraneSched or OAR.
+    /// Job number, of a scheduler whose ids are numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_id: Option<u64>,
     /// The source of `job_id`: `path`, `stepd-title`, `stepd-socket`, or
     /// `environment`, which the user can fake.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_id_source: Option<JobIdSource>,
-    /// Job id of a scheduler whose ids are text (PBS, Flux).
+    /// Job id of a scheduler whose ids are text (PBS, Flux), allocation of Nomad, task of
+    /// an array of Grid Engine (`17.3`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
     /// Slurm's SLUID, `s` and 13 characters.
@@ -163,16 +164,26 @@ open_words! {
         CriO,
         /// A container of Docker.
         Docker,
+        /// A task of Amazon ECS, which has containers.
+        Ecs,
         /// A job of Flux.
         Flux,
+        /// A job of Grid Engine.
+        GridEngine,
         /// A slot of HTCondor.
         Htcondor,
         /// A virtual machine or container of libvirt.
         Libvirt,
+        /// A job of IBM Spectrum LSF.
+        Lsf,
         /// A container of LXC.
         Lxc,
         /// A container of nerdctl.
         Nerdctl,
+        /// An allocation of Nomad.
+        Nomad,
+        /// A container of systemd-nspawn.
+        Nspawn,
         /// A job of OAR.
         Oar,
         /// A job of ParaStation.
@@ -195,10 +206,14 @@ open_words! {
 }
 
 impl OwnerKind {
-    /// Whether it is a job of a scheduler.
+    /// Whether it is a job of a scheduler. A kind that this version does not know is taken
+    /// for one: the site's configuration names jobs of further schedulers so.
     pub fn is_job(&self) -> bool {
-        use OwnerKind::{Crane, Flux, Htcondor, Oar, Parastation, Pbs, Slurm};
-        matches!(self, Slurm | Parastation | Crane | Oar | Pbs | Flux | Htcondor)
+        use OwnerKind::{Crane, Flux, GridEngine, Htcondor, Lsf, Nomad, Oar, Other, Parastation, Pbs, Slurm};
+        matches!(
+            self,
+            Slurm | Parastation | Crane | Oar | Pbs | Flux | Htcondor | GridEngine | Lsf | Nomad | Other(_)
+        )
     }
 
     /// Whether its jobs have Slurm's numbers, variables and cgroups: ParaStation
@@ -215,8 +230,8 @@ impl OwnerKind {
 
     /// Whether it is a container or pod whose engine decides about devices.
     pub fn is_container(&self) -> bool {
-        use OwnerKind::{Containerd, CriO, Docker, Nerdctl, Pod, Podman};
-        matches!(self, Docker | Containerd | Nerdctl | CriO | Podman | Pod)
+        use OwnerKind::{Containerd, CriO, Docker, Ecs, Nerdctl, Pod, Podman};
+        matches!(self, Docker | Containerd | Nerdctl | CriO | Podman | Pod | Ecs)
     }
 
     /// Whether it is part of the machine itself, to which no GPUs are allocated.

@@ -36,7 +36,8 @@ pub use activity_totals::{GpuTotals, OwnerTotals};
 pub use environment::{Environment, Variable};
 pub use process::{Detail, HeldDevice, Process, UnseenProcesses, User};
 pub use setup::{
-    CgroupMount, ConfigFile, OwnFile, Rights, Setup, Slurm, SlurmFile, SlurmPlugins, SlurmSetup, Trial,
+    CgroupMount, ConfigFile, OwnFile, OwnerPattern, Rights, Setup, Slurm, SlurmFile, SlurmPlugins,
+    SlurmSetup, Trial,
 };
 pub use text::{Answer, HexBytes, Text};
 pub use unit::{Container, ContainerDevice, DeviceNumber, NamedNode, Unit};
@@ -71,6 +72,9 @@ pub struct Observation {
     /// the cgroups above it are trusted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_cgroup: Option<Text>,
+    /// Owners that the site's configuration describes (`[[owner]]` of `/etc/gpumap.toml`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub owner_patterns: Vec<OwnerPattern>,
     /// Cgroups in walk order, parents before children; the ancestors of every
     /// requested cgroup are included.
     #[serde(default)]

@@ -8,6 +8,16 @@ use serde::{Deserialize, Serialize};
 use super::{Answer, Environment, Text};
 use crate::model::EngineTask;
 
+/// Owners of cgroups that the site's configuration describes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OwnerPattern {
+    /// Pattern of the path of their cgroups: `*` for any part of a name, and `{job}`,
+    /// `{name}`, `{user}`, `{uid}`, `{step}`, `{task}` for what a part of it says.
+    pub cgroup: String,
+    /// Their kind.
+    pub kind: String,
+}
+
 /// The setup of a node. No name of a user, job or process is in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Setup {

@@ -12,7 +12,7 @@ use super::clock::now;
 use super::error::ObserveError;
 use super::options::Options;
 use super::problems::Log;
-use super::slurm_config;
+use super::{site_config, slurm_config};
 use crate::model::ProblemCode;
 use crate::observation::{Host, Observation, Problem, SCHEMA};
 use crate::sys::absence::OrAbsent as _;
@@ -28,11 +28,13 @@ const ID_LIMIT: usize = 4096;
 pub(super) fn blank(options: &Options, hierarchy: Option<&Hierarchy>) -> Observation {
     let mut log = Log::new(None);
     let host = host(options, hierarchy, &mut log);
+    let owner_patterns = site_config::read(options, &mut log).owners;
     Observation {
         schema: SCHEMA.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         taken_at: now(),
         host,
+        owner_patterns,
         own_cgroup: hierarchy.and_then(Hierarchy::own_cgroup).map(Into::into),
         errors: log.problems,
         ..Observation::default()

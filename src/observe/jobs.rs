@@ -23,7 +23,7 @@ use super::problems::Log;
 use super::processes::sieve::Sieve;
 use super::processes::survey::{Surveyed, survey};
 use super::processes::{collect, step_daemon};
-use super::{clock, host};
+use super::{clock, host, site_config};
 use crate::model::{CgroupPath, Owner, ProblemCode};
 use crate::observation::{Environment, Observation, Problem, Process, Scope};
 use crate::owner::{AskedName, JobName, TrustedNames};
@@ -97,6 +97,8 @@ struct Search<'a> {
     hierarchy: &'a Hierarchy,
     names: &'a [JobName],
     trusted: TrustedNames,
+    /// Whether the site's configuration describes jobs, whose cgroups can have any name.
+    has_patterns: bool,
     /// Job directories by their path from the root.
     jobs: BTreeMap<Vec<u8>, Owner>,
     /// Whether the whole hierarchy is looked through.
@@ -108,9 +110,12 @@ struct Search<'a> {
 impl<'a> Search<'a> {
     fn new(options: &'a Options, hierarchy: &'a Hierarchy, names: &'a [JobName]) -> Self {
         let own = hierarchy.own_cgroup().map(Into::into);
-        let trusted = TrustedNames::around(own.as_ref());
+        // What cannot be read is told with the observation.
+        let patterns = site_config::read(options, &mut Log::new(None)).owners;
+        let has_patterns = !patterns.is_empty();
+        let trusted = TrustedNames::around(own.as_ref()).with_patterns(&patterns);
         let jobs = BTreeMap::new();
-        Self { options, hierarchy, names, trusted, jobs, exhaustive: false, incomplete: false }
+        Self { options, hierarchy, names, trusted, has_patterns, jobs, exhaustive: false, incomplete: false }
     }
 
     fn has(&self, name: &JobName) -> bool {
@@ -165,7 +170,8 @@ impl<'a> Search<'a> {
     fn walk(&mut self, dir: &Dir, path: &[u8], levels: usize) {
         self.each(dir, path, |search, dir, name, path| {
             // The name alone rules out nearly all.
-            let job = is_likely(name).then(|| search.trusted.numbered_job(path)).flatten();
+            let likely = search.has_patterns || is_likely(name);
+            let job = likely.then(|| search.trusted.numbered_job(path)).flatten();
             if let Some(owner) = job {
                 search.job(dir, name, path, owner);
             } else if name.to_bytes().starts_with(b"user@") {
@@ -282,10 +288,14 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Whether a name is like `job_N`, `job-N` or a SLUID.
+/// Whether a name is like `job_N`, `job-N`, `job.N` (LSF), a SLUID, or the name of a slice
+/// or scope of OAR's or Grid Engine's, which have a number.
 fn is_likely(name: &CStr) -> bool {
     let name = name.to_bytes();
-    name.starts_with(b"job") || (name.len() == 14 && name.starts_with(b"s"))
+    let is_units = name.ends_with(b".slice") || name.ends_with(b".scope");
+    name.starts_with(b"job")
+        || (name.len() == 14 && name.starts_with(b"s"))
+        || (is_units && name.iter().any(u8::is_ascii_digit))
 }
 
 /// Whether a directory has none below, by its link count.

@@ -35,6 +35,7 @@ pub(crate) mod programs;
 mod rights;
 pub mod scanner;
 mod setup;
+mod site_config;
 mod slurm_config;
 mod units;
 pub mod verify;

@@ -1,11 +1,11 @@
 //! Containers and pods that a path names, but for those of `engine`.
 
-use super::path_name::{Match, PathName, between, container_id, number, text};
+use super::path_name::{Match, PathName, between, container_id, is_uuid, number, text, unescape};
 use crate::model::{Owner, OwnerKind, OwnerPart, PodClass};
 
-/// A container of LXC, Incus or Apptainer.
+/// A container of LXC, Incus, systemd-nspawn or Apptainer.
 pub(super) fn recognise(place: PathName<'_, '_>) -> Option<Match> {
-    lxc(place).or_else(|| apptainer(place))
+    lxc(place).or_else(|| nspawn(place)).or_else(|| apptainer(place))
 }
 
 /// `lxc.payload.NAME`, `lxc.monitor.NAME`, `lxc.pivot` (LXC,
@@ -29,6 +29,43 @@ fn lxc(place: PathName<'_, '_>) -> Option<Match> {
     let tree = part.is_none();
     let owner = Owner { name: Some(text(name)), part, ..PathName::owner(OwnerKind::Lxc) };
     (!name.is_empty()).then_some(Match { owner, taken, tree, makes: &[] })
+}
+
+/// `systemd-nspawn@NAME.service`, and `machine-NAME.scope` of one that was started by
+/// hand, each with `payload` and `supervisor` below (src/nspawn/nspawn-cgroup.c and
+/// units/systemd-nspawn@.service of systemd). Others register scopes of machines too, so
+/// that one alone is none.
+fn nspawn(place: PathName<'_, '_>) -> Option<Match> {
+    let below = place.ahead(1).filter(|below| matches!(*below, b"payload" | b"supervisor"));
+    let name = match between(place.name(), "systemd-nspawn@", ".service") {
+        Some(name) => name,
+        None => between(place.name(), "machine-", ".scope").filter(|_| below.is_some())?,
+    };
+    let part = below.filter(|below| *below == b"supervisor").map(|_| OwnerPart::Monitor);
+    let tree = part.is_none();
+    let owner = Owner { name: Some(text(&unescape(name))), part, ..PathName::owner(OwnerKind::Nspawn) };
+    place.top.then_some(Match { owner, taken: 1 + usize::from(below.is_some()), tree, makes: &[] })
+}
+
+/// Amazon ECS: `ecstasks.slice/ecstasks-TASK.slice/docker-ID.scope`, and `ecs/TASK/ID`
+/// with cgroup v1 (`buildCgroupV2Root` and `buildCgroupV1Root` of amazon-ecs-agent,
+/// agent/api/task/task_linux.go).
+pub(super) fn ecs(place: PathName<'_, '_>) -> Option<Match> {
+    let task = |name: &[u8]| {
+        let is_id = name.len() == 32 && name.iter().all(u8::is_ascii_hexdigit) || is_uuid(name);
+        is_id.then(|| Owner { name: Some(text(name)), ..PathName::owner(OwnerKind::Ecs) })
+    };
+    if let Some(id) = between(place.name(), "ecstasks-", ".slice").filter(|_| place.top) {
+        return Some(Match::plain(task(id)?, 1)?.making(ENGINES));
+    }
+    let task = place.ahead(1).filter(|_| place.at == 0 && place.name() == b"ecs").and_then(task)?;
+    match place.ahead(2).and_then(container_id) {
+        Some(id) => {
+            let docker = PathName::owner(OwnerKind::Docker);
+            Match::tree(Owner { container: Some(id), outer: Some(Box::new(task)), ..docker }, 3)
+        }
+        None => Match::plain(task, 2),
+    }
 }
 
 /// `apptainer-PID.scope`, `apptainer/PID` (Apptainer,

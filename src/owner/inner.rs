@@ -32,16 +32,7 @@ pub fn runs_slurm(owner: &Owner) -> bool {
 fn is_boundary(owner: &Owner) -> bool {
     owner.part.is_none()
         && (owner.kind.is_container()
-            || matches!(owner.kind, OwnerKind::Lxc | OwnerKind::Libvirt)
-            || is_nspawn(owner))
-}
-
-/// A container of systemd-nspawn has no name of its own but that of its unit.
-fn is_nspawn(owner: &Owner) -> bool {
-    let name = owner.name.as_deref().unwrap_or_default();
-    let is_service = name.starts_with("systemd-nspawn@") && name.ends_with(".service");
-    let is_scope = name.starts_with("machine-") && name.ends_with(".scope");
-    owner.kind == OwnerKind::Unit && (is_service || is_scope)
+            || matches!(owner.kind, OwnerKind::Lxc | OwnerKind::Libvirt | OwnerKind::Nspawn))
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ mod engine;
 mod inner;
 mod job;
 mod path_name;
+mod pattern;
 mod scan;
 mod schedulers;
 mod slurm;
@@ -25,6 +26,7 @@ pub use asked::{AskedJob, AskedName, AskedStep};
 pub use directory::Directory;
 pub use inner::{inner_job, runs_slurm};
 pub use job::JobName;
+pub use pattern::mistake as pattern_mistake;
 pub(crate) use slurm::{job_of_socket, job_of_title};
 pub use trusted_names::TrustedNames;
 

@@ -98,6 +98,13 @@ pub(super) fn container_id(text: &[u8]) -> Option<String> {
     good.then(|| self::text(text))
 }
 
+/// Whether it is a UUID, `8-4-4-4-12` hexadecimal digits.
+pub(super) fn is_uuid(text: &[u8]) -> bool {
+    let groups = text.split(|byte| *byte == b'-');
+    let hex = |group: &[u8]| group.iter().all(u8::is_ascii_hexdigit).then_some(group.len());
+    groups.map(hex).eq([Some(8), Some(4), Some(4), Some(4), Some(12)])
+}
+
 /// A name as text; bytes that are not UTF-8 are written `\xNN`.
 pub(super) fn text(name: &[u8]) -> String {
     let mut out = String::new();

@@ -4,8 +4,9 @@
 
 use super::path_name::{Match, PathName};
 use super::trusted_names::{TrustedNames, split};
-use super::{container, engine, schedulers, slurm, unit};
+use super::{container, engine, pattern, schedulers, slurm, unit};
 use crate::model::{Owner, OwnerKind};
+use crate::observation::OwnerPattern;
 
 /// Owners around each other that are kept, the innermost: only a hostile path
 /// has more, and their nesting must stay shallow.
@@ -26,7 +27,11 @@ const ALL: &[Recogniser] = &[
     schedulers::oar,
     schedulers::oar_v1,
     schedulers::pbs,
+    schedulers::lsf,
+    schedulers::grid_engine,
+    schedulers::nomad,
     schedulers::htcondor,
+    container::ecs,
     container::recognise_pod,
     engine::recognise,
     container::recognise,
@@ -63,6 +68,7 @@ pub(super) fn scan<'a>(path: &'a [u8], trusted: &TrustedNames) -> Scan<'a> {
         shared: trusted.shared(&names),
         given: trusted.given_by_root(path, &ends),
         trust: Trust::Everything,
+        patterns: &trusted.patterns,
         scan: Scan::default(),
     };
     let mut place = PathName { names: &names, at: 0, users: false, top: true };
@@ -101,6 +107,7 @@ struct PathReader<'a, 'n> {
     /// How many names are in directories of root.
     given: usize,
     trust: Trust,
+    patterns: &'n [OwnerPattern],
     scan: Scan<'a>,
 }
 
@@ -116,7 +123,9 @@ impl<'a> PathReader<'a, '_> {
         let visible = if place.at < self.given { names.get(..self.given).unwrap_or(names) } else { names };
         let here = PathName { names: visible, ..place };
         let users = place.users || unit::manager(place.name()).is_some();
-        let Some(found) = ALL.iter().find_map(|recogniser| recogniser(here)) else {
+        let known = || ALL.iter().find_map(|recogniser| recogniser(here));
+        let sites = self.patterns.iter().find_map(|pattern| pattern::recognise(pattern, here));
+        let Some(found) = sites.or_else(known) else {
             let is_slice = place.name().ends_with(b".slice");
             if !is_slice && !PARENTS.contains(&place.name()) {
                 self.distrust(place.at + 1);

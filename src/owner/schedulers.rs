@@ -1,6 +1,6 @@
 //! Recognises jobs of schedulers other than Slurm.
 
-use super::path_name::{Match, PathName, between, number, numbered, text, uid, unescape};
+use super::path_name::{Match, PathName, between, is_uuid, number, numbered, text, uid, unescape};
 use super::slurm::numbered_job;
 use crate::model::{Owner, OwnerKind, OwnerPart};
 
@@ -61,12 +61,99 @@ pub(super) fn oar_v1(place: PathName<'_, '_>) -> Option<Match> {
     Match::plain(owner, 2)
 }
 
-/// OpenPBS: `pbs_jobs.service/jobid/ID` (pbs_cgroups.PY).
+/// What PBS puts before its cgroups: `cgroup_prefix` of its hook, `pbs_jobs` unless
+/// configured, and `pbspro` and `pbs` formerly.
+const PBS: [&str; 3] = ["pbs_jobs", "pbspro", "pbs"];
+
+/// PBS: `PREFIX.service/jobid/ID`, with cgroup v2 `PREFIX.service/jobs/ID`, and formerly
+/// `PREFIX.slice/PREFIX-ID.slice` (pbs_cgroups.PY of OpenPBS, the places that its tests
+/// look at; for v2 the hook of PBS Professional, as pbs_exporter and Base Command
+/// Manager document it).
 pub(super) fn pbs(place: PathName<'_, '_>) -> Option<Match> {
-    let inside = place.name() == b"pbs_jobs.service" && place.ahead(1)? == b"jobid";
-    let id = unescape(place.ahead(2).filter(|_| inside)?);
+    let (prefix, ending) =
+        place.name().split_at_checked(place.name().iter().rposition(|byte| *byte == b'.')?)?;
+    let prefix = std::str::from_utf8(prefix).ok().filter(|prefix| PBS.contains(prefix))?;
+    let (id, taken) = match (ending, place.ahead(1)?) {
+        (b".service", b"jobid" | b"jobs") => (place.ahead(2)?, 3),
+        (b".slice", name) => (between(name, &format!("{prefix}-"), ".slice")?, 2),
+        _ => return None,
+    };
+    let id = unescape(id);
     let good = id.first().is_some_and(u8::is_ascii_digit);
-    good.then(|| Match::plain(Owner { job: Some(text(&id)), ..PathName::owner(OwnerKind::Pbs) }, 3)).flatten()
+    good.then(|| Match::plain(Owner { job: Some(text(&id)), ..PathName::owner(OwnerKind::Pbs) }, taken))
+        .flatten()
+}
+
+/// LSF: `lsf/CLUSTER/job.ID.PID.TIME`, for an element of an array `job.ID[INDEX].…` (IBM's
+/// support page on memory in cgroups; CEEMS' collector for LSF reads the same in both
+/// versions).
+pub(super) fn lsf(place: PathName<'_, '_>) -> Option<Match> {
+    let name = place.ahead(2).filter(|_| place.top && place.name() == b"lsf")?.strip_prefix(b"job.")?;
+    let id = name.split(|byte| *byte == b'.').next()?;
+    let mut owner = PathName::owner(OwnerKind::Lsf);
+    match (number(id), id.iter().position(|byte| *byte == b'[')) {
+        (Some(id), _) => numbered_job(&mut owner, id),
+        (None, Some(at)) => {
+            number(id.get(..at)?)?;
+            number(id.get(at + 1..)?.strip_suffix(b"]")?)?;
+            owner.job = Some(text(id));
+        }
+        _ => return None,
+    }
+    Match::plain(owner, 3)
+}
+
+/// Grid Engine under systemd: `X.slice/X-jobs.slice/X.JOB[.TASK].scope`, and for parallel
+/// jobs `X.slice/X-jobs.slice/X-jobs-JOB[.TASK].slice/X.JOB….scope`, X being the name of
+/// the installation, such as `ocs8012` (`job_get_systemd_slice_and_scope` of the Cluster
+/// Scheduler, source/libs/sgeobj/ocs_Job.cc).
+pub(super) fn grid_engine(place: PathName<'_, '_>) -> Option<Match> {
+    let top = place.name().strip_suffix(b".slice").filter(|top| place.top && !top.contains(&b'-'))?;
+    let top = std::str::from_utf8(top).ok().filter(|top| !top.is_empty())?;
+    let jobs = format!("{top}-jobs");
+    place.ahead(1).filter(|name| name.strip_suffix(b".slice") == Some(jobs.as_bytes()))?;
+    if let Some(id) = between(place.ahead(2)?, &format!("{jobs}-"), ".slice") {
+        let (owner, rest) = element(id)?;
+        let scope = place.ahead(3).and_then(|name| between(name, &format!("{top}."), ".scope"));
+        let same = scope.and_then(element).is_some_and(|(other, _)| other == owner);
+        return rest.is_empty().then(|| Match::plain(owner, 3 + usize::from(same))).flatten();
+    }
+    Match::plain(element(between(place.ahead(2)?, &format!("{top}."), ".scope")?)?.0, 3)
+}
+
+/// The job of `JOB[.TASK]`, and what follows.
+fn element(text: &[u8]) -> Option<(Owner, &[u8])> {
+    let digits = |text: &[u8]| text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
+    let (job, rest) = text.split_at_checked(digits(text))?;
+    let job = number(job)?;
+    let mut owner = PathName::owner(OwnerKind::GridEngine);
+    let task = rest.strip_prefix(b".").and_then(|rest| rest.split_at_checked(digits(rest)));
+    let (task, rest) = task.map_or((None, rest), |(task, after)| match number(task) {
+        Some(task) => (Some(task), after),
+        None => (None, rest),
+    });
+    match task {
+        Some(task) => owner.job = Some(format!("{job}.{task}")),
+        None => numbered_job(&mut owner, job),
+    }
+    Some((owner, rest))
+}
+
+/// Nomad: `nomad.slice/{share|reserve}.slice/ALLOCATION.TASK.scope`, without the partition
+/// before Nomad 1.7, and `nomad/…/ALLOCATION.TASK` with cgroup v1 (client/lib/cgroupslib).
+pub(super) fn nomad(place: PathName<'_, '_>) -> Option<Match> {
+    let (partitions, ending): ([&[u8]; 2], &[u8]) = match place.name() {
+        b"nomad.slice" if place.top => ([b"share.slice", b"reserve.slice"], b".scope"),
+        b"nomad" if place.at == 0 => ([b"share", b"reserve"], b""),
+        _ => return None,
+    };
+    let depth = 1 + usize::from(place.ahead(1).is_some_and(|name| partitions.contains(&name)));
+    let name = place.ahead(depth)?.strip_suffix(ending)?;
+    let (allocation, task) = name.split_at_checked(36).filter(|(id, _)| is_uuid(id))?;
+    let task = task.strip_prefix(b".").filter(|task| !task.is_empty())?;
+    let owner = PathName::owner(OwnerKind::Nomad);
+    let (job, task) = (Some(text(allocation)), Some(text(task)));
+    Match::plain(Owner { job, task, ..owner }, depth + 1)
 }
 
 /// HTCondor: `htcondor/condor_EXECUTE_SLOT.slice/SAME.scope`, EXECUTE being the

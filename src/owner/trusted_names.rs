@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::observation::{Observation, Text};
+use crate::observation::{Observation, OwnerPattern, Text};
 
 /// The facts that decide which names in a hierarchy are trusted.
 #[derive(Clone, Debug, Default)]
@@ -21,13 +21,21 @@ pub struct TrustedNames {
     own: Vec<Vec<u8>>,
     /// The owners of directories that are not root's, by path.
     delegated: BTreeMap<Vec<u8>, u32>,
+    /// Owners that the site's configuration describes.
+    pub(super) patterns: Vec<OwnerPattern>,
 }
 
 impl TrustedNames {
     /// The trusted names of a hierarchy in which gpumap is at `own`, if it is in it.
     pub fn around(own: Option<&Text>) -> Self {
         let own = own.map(|path| split(path.as_bytes()).0.into_iter().map(<[u8]>::to_vec).collect());
-        Self { own: own.unwrap_or_default(), delegated: BTreeMap::new() }
+        Self { own: own.unwrap_or_default(), ..Self::default() }
+    }
+
+    /// The same with owners that the site's configuration describes.
+    #[must_use]
+    pub fn with_patterns(self, patterns: &[OwnerPattern]) -> Self {
+        Self { patterns: patterns.to_vec(), ..self }
     }
 
     /// The trusted names that follow from an observation.
@@ -36,7 +44,8 @@ impl TrustedNames {
             let path = cgroup.path.as_bytes();
             Some((path.strip_suffix(b"/").unwrap_or(path).to_vec(), cgroup.uid?))
         });
-        Self { delegated: delegated.collect(), ..Self::around(observation.own_cgroup.as_ref()) }
+        let around = Self::around(observation.own_cgroup.as_ref()).with_patterns(&observation.owner_patterns);
+        Self { delegated: delegated.collect(), ..around }
     }
 
     /// How many names from the top lead to gpumap's own cgroup.

@@ -56,7 +56,7 @@ fn grounds() {
 }
 
 /// Names that recognisers look for, to be put together in every way.
-const NAMES: [&str; 30] = [
+const NAMES: [&str; 44] = [
     "system.slice",
     "slurmstepd.scope",
     "n_slurmstepd.scope",
@@ -87,6 +87,20 @@ const NAMES: [&str; 30] = [
     "lxc.payload.x",
     "machine-qemu\\x2d1\\x2dx.scope",
     "docker-b2cc9ba70977facdbc2e895700cff1879d82d58b99f58d33ae5fa28caf9c645e.scope",
+    "jobs",
+    "pbspro.slice",
+    "pbspro-8.slice",
+    "lsf",
+    "job.9.1.2",
+    "ocs1.slice",
+    "ocs1-jobs.slice",
+    "ocs1.9.2.scope",
+    "ocs1-jobs-9.slice",
+    "nomad.slice",
+    "share.slice",
+    "5a1e9d0c-7d55-1b7e-9f4e-1c2f3a4b5c6d.t.scope",
+    "ecstasks-529630467358463ab6bbba4e73afe704.slice",
+    "systemd-nspawn@x.service",
 ];
 
 /// Cgroups in which others than root's daemons make the names.

@@ -2,23 +2,19 @@
 
 use std::path::Path;
 
+use crate::audit::Baseline;
 use crate::commands::files;
 use crate::commands::invocation::{Failure, Invocation, envelope};
 use crate::model::ProblemCode;
 use crate::observation::Observation;
-use crate::report::{AuditOptions, Document, Payload};
+use crate::report::{AuditOptions, Payload};
 
 /// A former audit.
-pub(super) fn baseline(invocation: &mut Invocation<'_>, path: &Path) -> Result<Document, Failure> {
+pub(super) fn baseline(invocation: &mut Invocation<'_>, path: &Path) -> Result<Baseline, Failure> {
     let bytes = files::read(invocation, path)?;
     let needs = "save one with gpumap audit --report FILE";
-    let bad = |why: String| Failure::new(ProblemCode::BadBaseline, files::name(path), why, needs);
-    let document: Document =
-        serde_json::from_slice(&bytes).map_err(|error| bad(format!("not an audit: {error}")))?;
-    if document.schema != crate::report::SCHEMA || document.payload.findings.is_none() {
-        return Err(bad("not an audit".to_owned()));
-    }
-    Ok(document)
+    Baseline::read(&bytes)
+        .map_err(|why| Failure::new(ProblemCode::BadBaseline, files::name(path), why, needs))
 }
 
 /// Saves the answer with the observation it rests on.

@@ -95,6 +95,9 @@ fn subject(invocation: &mut Invocation<'_>, args: &AuditArgs) -> Result<AuditSub
     allocation::add(invocation, &args.allocation.slurm, &mut observation)?;
     activity_state::add(invocation, args.state.as_deref(), &mut observation)?;
     let (config, file) = files::config(invocation, args.config.as_deref(), former.config)?;
+    if !config.owners.is_empty() {
+        observation.owner_patterns.clone_from(&config.owners);
+    }
     let granted = CallerAllocation { list: args.allocation.allocated.clone().or(former.allocated) };
     let job =
         if args.allocation.slurm.from_env { Some(job_name::one(invocation, None, true)?) } else { None };

@@ -12,7 +12,7 @@ use crate::cli::target;
 use crate::commands::invocation::{Failure, Invocation, cgroup_paths};
 use crate::model::{CgroupPathBuf, ProblemCode};
 use crate::observation::{Observation, SCHEMA, Scope, Text, Weight};
-use crate::report::{self, AuditOptions, Document};
+use crate::report::{self, AuditOptions};
 
 /// The observation that `--from` names.
 pub(crate) fn from_option(invocation: &mut Invocation<'_>) -> Result<Option<Observation>, Failure> {
@@ -109,16 +109,31 @@ pub(crate) fn is_report(bytes: &[u8]) -> bool {
         .is_ok_and(|head| head.schema == report::SCHEMA && head.observation.is_some())
 }
 
+/// Of what `audit --report` saved, the parts that make the audit again.
+#[derive(Deserialize)]
+struct SavedAudit {
+    observation: Option<Box<Observation>>,
+    #[serde(default)]
+    audit: MadeWith,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct MadeWith {
+    options: AuditOptions,
+}
+
 /// The observation in what `audit --report` saved, and how that was made.
 pub(crate) fn report(bytes: &[u8], name: &str) -> Result<(Observation, AuditOptions), Failure> {
     let bad = |error: serde_json::Error| {
         Failure::new(ProblemCode::BadObservation, name, format!("not a report of an audit: {error}"), "")
     };
     weigh(bytes, name)?;
-    let document: Document = serde_json::from_slice(bytes).map_err(bad)?;
-    let options = document.payload.audit.map(|audit| audit.options).unwrap_or_default();
-    match document.payload.observation {
-        Some(observation) if observation.schema == SCHEMA => Ok((bounded(*observation, name)?, options)),
+    let report: SavedAudit = serde_json::from_slice(bytes).map_err(bad)?;
+    match report.observation {
+        Some(observation) if observation.schema == SCHEMA => {
+            Ok((bounded(*observation, name)?, report.audit.options))
+        }
         _ => Err(Failure::new(
             ProblemCode::BadObservation,
             name,

@@ -15,8 +15,9 @@ use crate::observation::Text;
 use crate::observe::error::ObserveError;
 use crate::observe::options::Options;
 use crate::observe::pinned::{NotRead, PinnedProcess};
-use crate::observe::problems::errno_of;
+use crate::observe::problems::{Log, errno_of};
 use crate::observe::procfile::{Stat, may_be_cut};
+use crate::observe::site_config;
 use crate::owner::TrustedNames;
 use crate::sys::absence::OrAbsent as _;
 use crate::sys::dir::Dir;
@@ -223,7 +224,9 @@ pub fn open_cgroup(options: &Options, path: &Text, id: u64) -> Result<Dir, Obser
 pub fn trusted_names(options: &Options) -> TrustedNames {
     // Without a hierarchy there is no place: fewer names are trusted.
     let own = Hierarchy::find(options).ok().and_then(|hierarchy| hierarchy.own_cgroup());
-    TrustedNames::around(own.map(Into::into).as_ref())
+    // What cannot be read is told with the observation.
+    let patterns = site_config::read(options, &mut Log::new(None)).owners;
+    TrustedNames::around(own.map(Into::into).as_ref()).with_patterns(&patterns)
 }
 
 #[cfg(test)]

@@ -65,7 +65,13 @@ impl Cluster {
     }
 }
 
-impl Job<'_> {
+impl<'a> Job<'a> {
+    /// The job with this number: a part of a heterogeneous job, or one that began anew, whose
+    /// cgroup has another name where Slurm has SLUIDs.
+    pub fn numbered(&self, id: u64) -> Job<'a> {
+        Job { cluster: self.cluster, id, name: OnceCell::new() }
+    }
+
     /// The text of `$OUT.NAME`, as soon as it is there.
     pub fn wait(&self, name: &str) -> String {
         let path = self.file(name);

@@ -37,14 +37,17 @@ impl Activity {
 
     /// The first interval that has what is looked for, and the one process in it.
     fn until(&mut self, is_it: impl Fn(&Value) -> bool) -> (Value, Value) {
-        for _ in 0..100 {
-            let document = self.next();
+        let mut last = Value::Null;
+        // As long as it runs, which --for bounds.
+        while let Some(line) = self.lines.next() {
+            let document: Value = serde_json::from_str(&line.unwrap()).unwrap();
             let processes = document["activity"]["processes"].as_array().unwrap().clone();
             if let Some(process) = processes.into_iter().find(|process| is_it(process)) {
                 return (document, process);
             }
+            last = document;
         }
-        panic!("it is never told");
+        panic!("it is never reported; the last interval: {last}");
     }
 }
 

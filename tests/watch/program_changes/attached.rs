@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::{deny, id, ids, of, one, watch, with_engines};
+use super::{deny, id, ids, of, one, settled, watch, with_engines};
 use crate::support::bpf::{self, MULTI, OVERRIDE, attach, detach};
 use crate::support::cgroup::Cgroup;
 use crate::support::container::Container;
@@ -173,7 +173,7 @@ fn bursts() {
         for (child, program) in children.iter().zip(&programs) {
             attach(child.dir(), program, MULTI, None).unwrap();
         }
-        let events = watcher.check();
+        let events = settled(watcher);
         assert_eq!(events.len(), 100);
         let mut seen: Vec<u32> =
             events.iter().flat_map(|event| ids(&event.policy.as_ref().unwrap().attached)).collect();
@@ -184,7 +184,7 @@ fn bursts() {
         for program in programs.iter().take(60) {
             attach(top.dir(), program, MULTI, None).unwrap();
         }
-        let events = watcher.check();
+        let events = settled(watcher);
         assert_eq!(events.iter().filter(|event| event.event == EventKind::Lost).count(), 0);
         assert_eq!(events[0].policy.as_ref().unwrap().attached.len(), 60);
         if watcher.engine().starts_with("lists") {
@@ -192,7 +192,7 @@ fn bursts() {
         }
         detach(top.dir(), programs[0].as_fd()).unwrap();
         attach(top.dir(), &programs[0], MULTI, None).unwrap();
-        let events = watcher.check();
+        let events = settled(watcher);
         let lost: Vec<&Event> = events.iter().filter(|event| event.event == EventKind::Lost).collect();
         assert_eq!((events.len(), lost.len(), lost[0].lost), (1, 1, Some(2)), "{events:#?}");
         let line = render::policy_event(lost[0], &[]).unwrap();

@@ -7,6 +7,8 @@ mod engines;
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use crate::support::cgroup::Cgroup;
 use crate::support::{host, inspect, node};
@@ -25,6 +27,9 @@ const ENGINES: [(Notification, &str); 3] = [
 /// Where lists are read, with what the engine's name says of it.
 const SOURCES: [(ListSource, &str); 2] =
     [(ListSource::Queries, ""), (ListSource::Iterator, ", cgroup iterator")];
+
+/// How long a busy machine may take to decode what a test attaches.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn watch(path: &Path, recursive: bool, engine: Option<Notification>) -> PolicyWatcher {
     watch_by(path, recursive, engine, None)
@@ -88,6 +93,22 @@ fn with_engines(test: impl Fn(&Cgroup, &mut PolicyWatcher)) {
         test(&top, &mut watcher);
         drop(watcher);
     }
+}
+
+/// The events of a check. A busy machine decodes large policies beside it, and says so: their
+/// events are waited for.
+fn settled(watcher: &mut PolicyWatcher) -> Vec<Event> {
+    let mut events = watcher.check();
+    let mut waiting = events.extract_if(.., |event| event.event == EventKind::Decoding).count();
+    let began = Instant::now();
+    while waiting > 0 {
+        assert!(began.elapsed() < PATIENCE, "{waiting} cgroups are still being decoded");
+        sleep(Duration::from_millis(10));
+        let late = watcher.check();
+        waiting = if late.is_empty() { waiting } else { 0 };
+        events.extend(late);
+    }
+    events
 }
 
 fn of(events: &[Event], path: &str) -> PolicyEvent {
