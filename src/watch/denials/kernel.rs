@@ -8,11 +8,14 @@ use crate::loader::{self, LoadError, Loaded, ObjectSpec, Ring};
 use crate::model::DeviceType;
 use crate::probing::ProcessScope;
 use crate::sys::fields::Fields;
+use crate::sys::test_hook;
 
 /// The ways to see the kernel's answer, the best first: programs that are attached, in this
 /// order, and the name of the way.
 const WAYS: [(&[&str], &str); 2] =
     [(&["on_answer"], "fexit"), (&["leave_check", "enter_check"], "kretprobe")];
+/// The variable with which tests choose a way (docs/testing.md).
+const CHOICE: &str = "GPUMAP_TEST_DENIALS";
 /// The maps that are written by turns.
 const SUMS: [&str; 2] = ["even", "odd"];
 /// `OTHERS`: the account of all whose losses are not counted by themselves.
@@ -55,7 +58,11 @@ impl Kernel {
     pub(super) fn start(scope: &ProcessScope, counted: Counted) -> Result<(Self, Box<dyn Ring>), LoadError> {
         let loader = loader::shared()?;
         let mut why = Vec::new();
+        let wanted = test_hook::read(CHOICE);
         for (programs, way) in WAYS {
+            if wanted.as_ref().is_some_and(|wanted| wanted != way) {
+                continue;
+            }
             let others = WAYS.iter().filter(|(_, other)| *other != way);
             let left_out: Vec<&str> = others.flat_map(|(programs, _)| *programs).copied().collect();
             let spec = ObjectSpec { left_out: &left_out, ..ObjectSpec::whole(&DENIALS) };

@@ -2,8 +2,9 @@
 //! what decides. A job often ends at its first refusal, and its cgroup with it: so a
 //! thread waits for new sums and looks at once, without keeping anything else waiting.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::os::fd::AsFd as _;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
@@ -18,12 +19,14 @@ use crate::loader::Ring;
 use crate::model::{Device, Owner, Request};
 use crate::observation::{Observation, Text};
 use crate::observe::{self, CgroupTarget, Options};
-use crate::quota::Quota;
+use crate::quota::{PerAccount, Quota};
 use crate::watch::EventSubject;
-use crate::watch::node::Places;
+use crate::watch::node::{OwnedCgroup, Places};
 
 /// Looks that wait to be taken at most: as many as there are sums in a turn.
 const WAITING: usize = 4096;
+/// Keys of one account that wait for a look; of more it is told whose they are alone.
+const OWN_WAITING: usize = 256;
 /// Observations of cgroups in a second: of one account, and of all. A user may have many
 /// cgroups and leave room for the others.
 /// A cgroup where devices are refused all the time takes ten.
@@ -37,7 +40,7 @@ const TICK: u64 = 10_000_000;
 /// How long decoding may take. Nothing waits for it but other looks.
 const DECODING: Duration = Duration::from_millis(500);
 /// Said where nobody looked.
-const TOO_MANY: &str = "not looked at: this user was refused devices in too many cgroups at once";
+const TOO_MANY: &str = "not looked at: this user was refused too much at once";
 const GONE: &str = "its cgroup is gone";
 const NOT_READ: &str = "the programs of its cgroup could not be read";
 
@@ -95,6 +98,8 @@ struct Looker {
     observed: HashMap<(Text, Option<u32>), Option<Observation>>,
     /// What was decided in these.
     decided: HashMap<(Text, Option<u32>, Device, Request), Refusal>,
+    /// Keys that nobody looked at yet, by account.
+    waiting: PerAccount<u32, VecDeque<DenialKey>>,
     looks: Quota<u32>,
     second: Instant,
     /// When the first of these observations was made, or earlier.
@@ -109,12 +114,15 @@ impl Looker {
             options,
             observed: HashMap::new(),
             decided: HashMap::new(),
+            waiting: PerAccount::default(),
             looks: Quota::new(OWN_LOOKS, ALL_LOOKS),
             second: Instant::now(),
             observed_at: Instant::now(),
         }
     }
 
+    /// Looks at one key after another, of each user in turn: who is refused much does not
+    /// keep the others waiting.
     fn follow(mut self, mut ring: Box<dyn Ring>, sender: &SyncSender<(DenialKey, Seen)>, end: &EventFd) {
         loop {
             let mut keys = Vec::new();
@@ -122,12 +130,18 @@ impl Looker {
                 keys.extend(DenialKey::read(record));
                 keys.len() < WAITING
             });
-            for key in &keys {
-                let seen = self.look(key);
-                // Where too many wait, or nobody does, the sum is told without the look.
-                let _ = sender.try_send((*key, seen));
+            for key in keys {
+                let own = self.waiting.of(key.account);
+                if own.len() < OWN_WAITING {
+                    own.push_back(key);
+                } else {
+                    let place = self.place(&key).map(|place| (place.path.clone(), place.owner.clone()));
+                    tell(sender, key, Seen { place, refusal: Refusal::Unknown(TOO_MANY.to_owned()) });
+                }
             }
-            if !keys.is_empty() {
+            if let Some(key) = self.next() {
+                let seen = self.look(&key);
+                tell(sender, key, seen);
                 continue;
             }
             let mut fds =
@@ -137,6 +151,28 @@ impl Looker {
                 return;
             }
         }
+    }
+
+    /// The next key of the user whose turn it is.
+    fn next(&mut self) -> Option<DenialKey> {
+        let account = self.waiting.in_turn().next()?;
+        self.waiting.had_turn(account);
+        let key = self.waiting.get_mut(account)?.pop_front();
+        if self.waiting.get(account).is_none_or(VecDeque::is_empty) {
+            self.waiting.remove(account);
+        }
+        key
+    }
+
+    fn place(&mut self, key: &DenialKey) -> Option<Rc<OwnedCgroup>> {
+        let subject = EventSubject {
+            pid: key.pid,
+            start_time: key.start / TICK,
+            account: Some(key.account),
+            cgroup: key.cgroup,
+            ..EventSubject::default()
+        };
+        self.places.of(&self.options, &subject)
     }
 
     fn look(&mut self, key: &DenialKey) -> Seen {
@@ -149,14 +185,7 @@ impl Looker {
             self.observed.clear();
             self.decided.clear();
         }
-        let subject = EventSubject {
-            pid: key.pid,
-            start_time: key.start / TICK,
-            account: Some(key.account),
-            cgroup: key.cgroup,
-            ..EventSubject::default()
-        };
-        let Some(place) = self.places.of(&self.options, &subject) else {
+        let Some(place) = self.place(key) else {
             return Seen { place: None, refusal: Refusal::Unknown(GONE.to_owned()) };
         };
         let refusal = self.refusal(key, &place.path);
@@ -176,6 +205,7 @@ impl Looker {
             return known.clone();
         }
         if !self.observed.contains_key(&place) {
+            // Then the event says so.
             if self.looks.take(key.account, 1).is_err() {
                 return Refusal::Unknown(TOO_MANY.to_owned());
             }
@@ -204,4 +234,9 @@ impl Looker {
         // Then the event says that it is not known.
         its.or_else(|| observe::cgroups(&self.options, &[target]).ok())
     }
+}
+
+/// Hands a look on. Where too many wait, or nobody does, the sum is told without it.
+fn tell(sender: &SyncSender<(DenialKey, Seen)>, key: DenialKey, seen: Seen) {
+    let _ = sender.try_send((key, seen));
 }
