@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::gres::{self, Names};
 use super::order::{self, Slot};
 use crate::observation::Slurm;
-use crate::report::{Gpu, GpuSet};
+use crate::report::{Gpu, GpuSet, MigInstance};
 use crate::slurm_conf::short;
 
 /// More entries than any list of Slurm's has.
@@ -183,14 +183,37 @@ fn uuid(entry: &str, gpus: &[Gpu], found: &mut SetBuilder) {
     }
 }
 
-/// `MIG-GPU-UUID/GI/CI`, the form before driver 470, or the UUID of an
-/// instance, which no file of the kernel tells.
+/// `MIG-GPU-UUID/GI/CI`, the form before driver 470, or the UUID of an instance, which
+/// no file of the kernel tells, but a list of `nvidia-smi -L` may. Whose instance it is
+/// such a list says for certain, and which it is only of a GPU that has one.
 fn mig(entry: &str, rest: &str, gpus: &[Gpu], found: &mut SetBuilder) {
+    let is_meant =
+        |mig: &&MigInstance| mig.uuid.as_deref().is_some_and(|uuid| uuid.eq_ignore_ascii_case(entry));
+    if let Some((gpu, mig)) = gpus.iter().find_map(|gpu| Some((gpu, gpu.mig.iter().find(is_meant)?))) {
+        match mig.key(gpu).filter(|_| !mig.uuid_assumed) {
+            Some(key) => {
+                found.keys.insert(gpu.key.clone());
+                found.instances.insert(key);
+            }
+            None => {
+                found.maybe.insert(gpu.key.clone());
+                found.explain(format!(
+                    "{} is an instance of {}, and which one rests on the order of a list",
+                    short(entry),
+                    gpu.key
+                ));
+            }
+        }
+        return;
+    }
     let mut fields = rest.split('/');
     let (gpu, gi, ci) = (fields.next().unwrap_or_default(), fields.next(), fields.next());
     let number = |field: Option<&str>| field.and_then(|field| field.parse::<u32>().ok());
     let (Some(gi), Some(ci), None) = (number(gi), number(ci), fields.next()) else {
-        let why = "the kernel does not tell the UUIDs of MIG instances";
+        let why = match gpus.iter().flat_map(|gpu| &gpu.mig).any(|mig| mig.uuid.is_some()) {
+            true => "the list of MIG instances does not have this UUID",
+            false => "the kernel does not tell the UUIDs of MIG instances",
+        };
         return found.unknown(format!("{}: {why}", short(entry)));
     };
     match by_uuid(gpu, gpus)[..] {

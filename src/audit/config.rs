@@ -24,10 +24,20 @@ pub struct Config {
     /// Owners of cgroups that no list of gpumap's knows.
     #[serde(rename = "owner")]
     pub owners: Vec<OwnerPattern>,
+    /// Where UUIDs of MIG instances are; read while observing.
+    pub mig: Mig,
     /// Severity by id, instead of the usual one.
     pub severity: BTreeMap<String, Severity>,
     /// Findings that are known and accepted.
     pub ignore: Vec<Ignore>,
+}
+
+/// What the site says of MIG.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Mig {
+    /// A file with what `nvidia-smi -L` printed.
+    pub list: Option<String>,
 }
 
 /// Sharing by design.

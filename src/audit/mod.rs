@@ -22,7 +22,7 @@ use crate::analyse::{self, AnalyseError, CallerAllocation, Inspection, TimeLimit
 use crate::observation::{Observation, Verification};
 use crate::report::{Audit, AuditOptions, Checked, Finding, Payload};
 
-pub use config::{ActivityLimits, Config, Daemon, Ignore, Sharing};
+pub use config::{ActivityLimits, Config, Daemon, Ignore, Mig, Sharing};
 pub use config_reader::{ConfigError, no_such_id};
 pub use findings::{kind, kinds};
 pub use free::free;

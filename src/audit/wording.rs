@@ -1,6 +1,6 @@
 //! Words owners, GPUs and lists for the texts of findings.
 
-use crate::model::{Owner, Verdict};
+use crate::model::{Owner, OwnerKind, Verdict};
 use crate::report::{Decision, Gpu, Process};
 
 /// The most items of a list that a sentence or a finding has.
@@ -18,7 +18,8 @@ pub(super) fn owner(owner: &Owner) -> String {
         return format!("{} job {}", owner.kind, short(&job, NAME));
     }
     let id = owner.container.as_deref().map(|id| short(id, 12));
-    let name = id.or_else(|| owner.pod.clone()).or_else(|| owner.name.clone());
+    let of_pod = || owner.name.clone().filter(|_| owner.kind == OwnerKind::Pod);
+    let name = id.or_else(of_pod).or_else(|| owner.pod.clone()).or_else(|| owner.name.clone());
     let name = name.or_else(|| owner.session.clone()).or_else(|| owner.uid.map(|uid| uid.to_string()));
     format!("{} {}", owner.kind, short(&name.unwrap_or_default(), NAME)).trim_end().to_owned()
 }

@@ -43,6 +43,12 @@ pub struct Global {
     #[arg(long, global = true, value_name = "DIR", value_hint = ValueHint::DirPath, default_value = "/",
         hide_short_help = true)]
     pub gpu_root: PathBuf,
+    /// A file with the output of `nvidia-smi -L`, which has the UUIDs of MIG instances.
+    ///
+    /// The kernel does not tell them. The default is the file that [mig] in
+    /// /etc/gpumap.toml names; see FILES in gpumap(1).
+    #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath, hide_short_help = true)]
+    pub mig_list: Option<PathBuf>,
     /// Stop observing after this time, such as 500ms or 2s, and answer with what
     /// was seen.
     ///

@@ -5,13 +5,18 @@ use crate::model::{JobIdSource, Owner, OwnerKind};
 
 /// The longest word of a name.
 const LONGEST: usize = 64;
+/// The longest kind of an owner.
+const KIND: usize = 40;
 /// Characters of a container's id, as Docker shows it.
 const ID: usize = 12;
 
 /// The job with this name, if a compact document may name a job so.
 pub(super) fn job_of_text(text: &str) -> Option<&str> {
     let (kind, id) = text.split_once(" job ")?;
-    (OwnerKind::of(kind).is_job() && is_id(id)).then_some(text)
+    // A kind that a site's configuration or a later gpumap has is a word too.
+    let is_word = kind.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
+    let is_kind = is_word && (1..=KIND).contains(&kind.len()) && OwnerKind::of(kind).is_job();
+    (is_kind && is_id(id)).then_some(text)
 }
 
 fn is_id(text: &str) -> bool {
@@ -79,5 +84,9 @@ mod tests {
         assert_eq!((label(&step, 1).as_str(), label(&step, 0).as_str()), ("step 0+1", "slurm job 7"));
         assert_eq!((job_of_text("docker job 7"), job_of_text("slurm job 7 8")), (None, None));
         assert_eq!(job_of_text("slurm job ~7"), None);
+        assert_eq!(job_of_text("acme job 7"), Some("acme job 7"));
+        for bad in ["a b job 7", "\x1b[2J job 7", " job 7", "Acme job 7"] {
+            assert_eq!(job_of_text(bad), None, "{bad:?}");
+        }
     }
 }

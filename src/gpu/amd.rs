@@ -20,7 +20,29 @@ const NODES: &str = "/sys/class/kfd/kfd/topology/nodes/";
 pub(super) fn list(facts: &GpuFacts, drm: &[DrmMinor<'_>]) -> Vec<Gpu> {
     let names: BTreeSet<u32> =
         under(facts, NODES).filter_map(|(path, _)| number(path.strip_suffix("/properties")?, "")).collect();
-    names.into_iter().filter_map(|node| gpu(facts, drm, &format!("{NODES}{node}"))).collect()
+    let mut gpus: Vec<Gpu> =
+        names.into_iter().filter_map(|node| gpu(facts, drm, &format!("{NODES}{node}"))).collect();
+    count(&mut gpus);
+    gpus
+}
+
+/// Numbers the GPUs, which are in KFD's order, as HIP does in a process that may open all
+/// and has no variables, and as rocm-smi does, which sorts them by PCI address (source of
+/// clr, `rocdevice.cpp`, and of rocm_smi_lib, `rocm_smi_main.cc`).
+fn count(gpus: &mut [Gpu]) {
+    for (number, gpu) in (0..).zip(gpus.iter_mut()) {
+        gpu.hip_index = Some(number);
+    }
+    let mut by_address: Vec<&mut Gpu> = gpus.iter_mut().collect();
+    // Text of a fixed width in hexadecimal sorts as the numbers do.
+    by_address.sort_by(|one, other| one.pci.cmp(&other.pci));
+    let has_own = by_address.windows(2).all(|pair| match pair {
+        [one, other] => one.pci != other.pci,
+        _ => true,
+    });
+    if has_own && by_address.iter().all(|gpu| gpu.pci.is_some()) {
+        (0..).zip(by_address).for_each(|(number, gpu)| gpu.rocm_smi_index = Some(number));
+    }
 }
 
 /// The GPU of one compute node; `None` for a CPU.
@@ -70,6 +92,23 @@ mod tests {
     fn of(properties: &str) -> Vec<Gpu> {
         let files = [(format!("{NODES}1/properties"), properties.to_owned())].into();
         list(&GpuFacts { files, ..GpuFacts::default() }, &[])
+    }
+
+    /// Make sure that HIP counts in KFD's order and rocm-smi in that of PCI, and that
+    /// partitions have no number in rocm-smi.
+    #[test]
+    fn numbers() {
+        let of = |locations: [u32; 2]| {
+            let file = |(node, location): (usize, u32)| {
+                let text = format!("simd_count 8\nlocation_id {location}\ndrm_render_minor {}\n", 128 + node);
+                (format!("{NODES}{node}/properties"), text)
+            };
+            let files = locations.into_iter().enumerate().map(file).collect();
+            let gpus = list(&GpuFacts { files, ..GpuFacts::default() }, &[]);
+            gpus.iter().map(|gpu| (gpu.hip_index, gpu.rocm_smi_index)).collect::<Vec<_>>()
+        };
+        assert_eq!(of([0x2300, 0x0300]), [(Some(0), Some(1)), (Some(1), Some(0))]);
+        assert_eq!(of([0x2300, 0x2300]), [(Some(0), None), (Some(1), None)]);
     }
 
     #[test]

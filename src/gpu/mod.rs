@@ -13,6 +13,7 @@ mod drm;
 mod facts;
 mod key;
 mod label;
+mod mig_list;
 mod named;
 mod nodes;
 mod nvidia;
@@ -55,5 +56,6 @@ pub fn inventory(facts: &GpuFacts) -> Vec<Gpu> {
     gpus.extend(nodes::driverless(facts));
     key::sort(&mut gpus);
     key::assign(&mut gpus);
+    mig_list::name(facts, &mut gpus);
     gpus
 }

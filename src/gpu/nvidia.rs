@@ -96,6 +96,7 @@ pub(super) fn instances(facts: &GpuFacts, majors: &Majors, gpu: u32) -> Vec<MigI
         gi_minor: minor(gi, None),
         ci_minor: ci.and_then(|ci| minor(gi, Some(ci))),
         major: majors.char_major(DRIVER),
+        ..MigInstance::default()
     };
     listed.map(instance).collect()
 }
@@ -208,6 +209,7 @@ mod tests {
             gi_minor: Some(formula(2, 7, None)),
             ci_minor: Some(formula(2, 7, Some(0))),
             major: Some(235),
+            ..MigInstance::default()
         };
         assert_eq!(found, [expected]);
     }

@@ -54,7 +54,8 @@ pub struct Owner {
     /// Pod's class: `guaranteed`, `burstable`, `besteffort`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qos: Option<PodClass>,
-    /// Name of a machine, container, slot, or unit.
+    /// Name of a machine, container, slot, or unit; of a pod `NAMESPACE/NAME`, where the
+    /// kubelet's directories tell it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The user's uid, as the path says.

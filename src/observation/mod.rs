@@ -40,7 +40,7 @@ pub use setup::{
     SlurmSetup, Trial,
 };
 pub use text::{Answer, HexBytes, Text};
-pub use unit::{Container, ContainerDevice, DeviceNumber, NamedNode, Unit};
+pub use unit::{Container, ContainerDevice, DeviceNumber, NamedNode, PinnedProgram, PodName, Unit};
 pub use verification::Verification;
 pub use vgpu::{
     FileFacts, JobFile, LARGEST_REGION, LibraryVariables, MappedFile, OverrideFile, Preload, RegionContents,
@@ -113,6 +113,9 @@ pub struct Observation {
     /// What files of container runtimes say about the devices of containers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub containers: Vec<Container>,
+    /// The names of pods that have cgroups here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pods: Vec<PodName>,
     /// What the kernel itself answered in some of the cgroups (`--verify`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verified: Vec<Verification>,
@@ -401,6 +404,10 @@ pub struct GpuFacts {
     /// Device nodes under `/dev` that belong to a GPU driver.
     #[serde(default)]
     pub nodes: Vec<DeviceNode>,
+    /// What `nvidia-smi -L` printed, in the file that the administrator names
+    /// (`--mig-list`, `[mig]` of `/etc/gpumap.toml`): it has the UUIDs of MIG instances.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mig_list: Option<String>,
     /// Whether some of this could not be read, so that there may be GPUs which it does not
     /// show.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -1,4 +1,4 @@
-//! Devices that units of systemd and files of container runtimes name.
+//! Devices that units of systemd and files of container runtimes name, and names of pods.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,9 +30,22 @@ pub struct Unit {
     /// The devices that the paths in these lines lead to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<NamedNode>,
+    /// The device programs that these lines name (`BPFProgram=device:PATH`), as they are
+    /// pinned now: systemd attaches them anew at each daemon-reload.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pinned: Vec<PinnedProgram>,
     /// Files that decide and could not be read, each with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unread: Vec<String>,
+}
+
+/// A path of a bpf file system at which a unit names a program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PinnedProgram {
+    /// The path.
+    pub path: String,
+    /// The id of the program there; `Known(null)` if nothing is there.
+    pub program: Answer<Option<u32>>,
 }
 
 /// A path that a unit names.
@@ -54,6 +67,17 @@ pub struct DeviceNumber {
     pub major: u32,
     /// Minor number.
     pub minor: u32,
+}
+
+/// The name of a pod, from the directory of its logs, which the kubelet makes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PodName {
+    /// Its uid, as in the path of its cgroup.
+    pub uid: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
 }
 
 /// The devices that a file of a container's runtime lists. The rest of these files is

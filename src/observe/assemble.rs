@@ -74,7 +74,7 @@ pub(super) fn observe(
     if let Some(mount) = &hierarchy.devices {
         observation.devices_v1 = Some(devices_v1::collect(mount, &observation.processes, &mut log));
     }
-    observation.gpu_facts = gpu::collect(&options.gpu_root, &mut log.problems);
+    observation.gpu_facts = gpu::of_node(options, &mut log);
     if options.detail || options.users {
         observation.users = users::of(options, &observation.processes, &mut log);
     }
@@ -82,10 +82,12 @@ pub(super) fn observe(
         observation.slurm = config::collect(options, &mut log);
     }
     if options.units {
-        observation.units = units::collect(options, &seen, &mut log);
+        observation.units = units::collect(options, &seen, &mut cache, &mut log);
     }
+    let visited: Vec<_> = seen.iter().map(|seen| &seen.cgroup).collect();
+    observation.pods = containers::pods(options, &visited, &mut log);
     if options.containers {
-        let seen: Vec<_> = seen.iter().map(|seen| &seen.cgroup).collect();
+        let seen = visited;
         observation.containers = containers::collect(options, &observation.host.cgroup_root, &seen, &mut log);
     }
     shelve(&mut observation, options, cache, &mut log);
@@ -202,7 +204,9 @@ pub fn add_places(options: &Options, observation: &mut Observation) -> Result<()
 /// without cgroups, is a fact too.
 pub fn gpus(options: &Options) -> Observation {
     let mut observation = host::without_cgroups(options);
-    observation.gpu_facts = gpu::collect(&options.gpu_root, &mut observation.errors);
+    let mut log = Log::new(None);
+    observation.gpu_facts = gpu::of_node(options, &mut log);
+    observation.errors.extend(log.problems);
     observation
 }
 

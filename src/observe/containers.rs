@@ -2,7 +2,8 @@
 //! files in the usual places, which belong to root and which nobody else can write,
 //! count; of their contents nothing but cgroup and devices is kept.
 
-use std::fs::OpenOptions;
+use std::collections::BTreeSet;
+use std::fs::{Metadata, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -14,8 +15,9 @@ use serde_json::Value;
 
 use super::options::Options;
 use super::problems::{Log, errno_of};
-use crate::model::{CgroupPath, DeviceType, ProblemCode};
-use crate::observation::{Answer, Cgroup, Container, ContainerDevice};
+use crate::model::{CgroupPath, DeviceType, Owner, ProblemCode};
+use crate::observation::{Answer, Cgroup, Container, ContainerDevice, PodName};
+use crate::owner::of_path;
 use crate::sys::dir::Dir;
 use crate::sys::retry::again;
 
@@ -100,6 +102,47 @@ pub(super) fn collect(
         }
     }
     containers
+}
+
+/// Where the kubelet makes a directory for the logs of each pod
+/// (`BuildPodLogsDirectory`, pkg/kubelet/kuberuntime/helpers.go of Kubernetes).
+const PODS: &str = "var/log/pods";
+
+/// The names of the pods whose cgroups were seen, from directories
+/// `NAMESPACE_NAME_UID` that root made in one where nobody else can make any.
+pub(super) fn pods(options: &Options, seen: &[&Cgroup], log: &mut Log) -> Vec<PodName> {
+    let has_pod = |cgroup: &&&Cgroup| cgroup.path.as_bytes().windows(3).any(|part| part == b"pod");
+    let owners = seen.iter().filter(has_pod).filter_map(|cgroup| of_path(cgroup.path.as_bytes()));
+    let uids: BTreeSet<String> = owners.filter_map(|owner| uid_of(&owner)).collect();
+    if uids.is_empty() {
+        return Vec::new();
+    }
+    let path = options.unit_root.join(PODS);
+    let is_roots =
+        |facts: &Metadata| facts.uid() == 0 && facts.mode() & 0o022 == 0 && facts.file_type().is_dir();
+    let facts = again(|| path.symlink_metadata()).map_err(|error| errno_of(&error));
+    if !log.there(path.to_string_lossy(), facts).as_ref().is_some_and(is_roots) {
+        return Vec::new();
+    }
+    let found = log.there(path.to_string_lossy(), entries(&path)).unwrap_or_default();
+    found.iter().filter_map(|directory| pod_name(directory)).filter(|pod| uids.contains(&pod.uid)).collect()
+}
+
+/// The uid of the pod that an owner is, or is in.
+fn uid_of(owner: &Owner) -> Option<String> {
+    owner.pod.clone().or_else(|| uid_of(owner.outer.as_deref()?))
+}
+
+/// Names of Kubernetes have no `_`.
+fn pod_name(directory: &Path) -> Option<PodName> {
+    let mut parts = directory.file_name()?.to_str()?.split('_');
+    let (namespace, name, uid) = (parts.next()?, parts.next()?, parts.next()?);
+    let is_name = |text: &str| {
+        let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
+        (1..=253).contains(&text.len()) && text.bytes().all(plain)
+    };
+    let good = parts.next().is_none() && is_name(namespace) && is_name(name);
+    good.then(|| PodName { uid: uid.to_owned(), namespace: namespace.to_owned(), name: name.to_owned() })
 }
 
 /// The directories that a pattern means.

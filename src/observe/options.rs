@@ -15,6 +15,9 @@ pub struct Options {
     pub proc: PathBuf,
     /// Prefix of the GPU inventory's paths.
     pub gpu_root: PathBuf,
+    /// A file with what `nvidia-smi -L` printed. By default the one that the site's
+    /// configuration names.
+    pub mig_list: Option<PathBuf>,
     /// When to stop and return the facts so far.
     pub deadline: Option<Instant>,
     /// Whether to read environments and held devices of processes.
@@ -48,6 +51,7 @@ impl Default for Options {
             cgroup_root: None,
             proc: "/proc".into(),
             gpu_root: "/".into(),
+            mig_list: None,
             deadline: None,
             detail: false,
             users: false,

@@ -1,7 +1,8 @@
 //! Reads what the site's configuration, `/etc/gpumap.toml`, says of facts: whose cgroups
-//! with other schedulers' names are. What it says of findings is the audit's.
+//! with other schedulers' names are, and where a list of MIG instances is. What it says of findings is the audit's.
 
 use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
 
 use serde::Deserialize;
 
@@ -28,6 +29,16 @@ pub(super) struct SiteConfig {
     /// Owners by patterns of paths.
     #[serde(rename = "owner")]
     pub(super) owners: Vec<OwnerPattern>,
+    /// MIG.
+    pub(super) mig: MigConfig,
+}
+
+/// What it says of MIG.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct MigConfig {
+    /// A file with what `nvidia-smi -L` printed.
+    pub(super) list: Option<PathBuf>,
 }
 
 /// Reads it; nothing where there is no file. A file that cannot be read, that others than

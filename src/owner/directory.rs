@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::scan::{FoundOwner, scan};
 use super::{TrustedNames, job_of_socket, job_of_title};
-use crate::model::{CgroupPath, JobIdSource, Owner, OwnerPart};
-use crate::observation::{Detail, Observation, Process, Text};
+use crate::model::{CgroupPath, JobIdSource, Owner, OwnerKind, OwnerPart};
+use crate::observation::{Detail, Observation, PodName, Process, Text};
 
 /// Characters of the shortest beginning of a container's id that is looked for.
 const ID_LEAST: usize = 4;
@@ -42,7 +42,8 @@ impl Directory {
         let mut owners = HashMap::new();
         for path in paths {
             if !owners.contains_key(path) {
-                owners.extend(resolved(path, &trusted, &claims).map(|owner| (path.clone(), owner)));
+                let owner = resolved(path, &trusted, &claims).map(|owner| with_pod_name(owner, observation));
+                owners.extend(owner.map(|owner| (path.clone(), owner)));
             }
         }
         Self { owners }
@@ -119,6 +120,15 @@ fn resolved(path: &Text, trusted: &TrustedNames, claims: &BTreeMap<&[u8], Claims
     })
 }
 
+/// The owner with the name of the pod that it is or is in.
+fn with_pod_name(owner: Owner, observation: &Observation) -> Owner {
+    let outer = owner.outer.map(|outer| Box::new(with_pod_name(*outer, observation)));
+    let is_its = |pod: &&PodName| owner.kind == OwnerKind::Pod && owner.pod.as_ref() == Some(&pod.uid);
+    let pod = observation.pods.iter().find(is_its);
+    let name = pod.map(|pod| format!("{}/{}", pod.namespace, pod.name)).or(owner.name);
+    Owner { name, outer, ..owner }
+}
+
 /// The number that the most trusted source says, if it says one alone.
 fn decide(claims: &Claims) -> Option<(u64, JobIdSource)> {
     let (ids, source) = claims.iter().zip(SOURCES).find(|(ids, _)| !ids.is_empty())?;
@@ -129,8 +139,7 @@ fn decide(claims: &Claims) -> Option<(u64, JobIdSource)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::OwnerKind;
-    use crate::observation::{Answer, Environment, Variable};
+    use crate::observation::{Answer, Cgroup, Environment, Variable};
 
     const JOB: &str = "/system.slice/slurmstepd.scope/sEKNKTV3WPV500";
 
@@ -178,6 +187,26 @@ mod tests {
         let mut socket = title(0, "/step_0/slurm", "slurmstepd");
         socket.detail.as_mut().unwrap().stepd_sockets = vec!["n_1_7.4294967292".into()];
         assert_eq!(number(vec![socket, env("9")]), said(7, "stepd-socket"));
+    }
+
+    /// Make sure that a pod's name is that of its uid, for its containers too.
+    #[test]
+    fn pods() {
+        let uid = "4f5a1b3c-0d2e-4f60-8a1b-2c3d4e5f6071";
+        let id = "b2cc9ba70977facdbc2e895700cff1879d82d58b99f58d33ae5fa28caf9c645e";
+        let pod = format!("/kubepods.slice/kubepods-pod{}.slice", uid.replace('-', "_"));
+        let inner = format!("{pod}/cri-containerd-{id}.scope");
+        let pods = vec![
+            PodName { uid: "x".into(), namespace: "a".into(), name: "b".into() },
+            PodName { uid: uid.into(), namespace: "team".into(), name: "train-0".into() },
+        ];
+        let cgroups = [&pod, &inner].map(|path| Cgroup { path: path.as_str().into(), ..Cgroup::default() });
+        let directory =
+            Directory::new(&Observation { cgroups: cgroups.to_vec(), pods, ..Observation::default() });
+        let owner = directory.of(&pod.into()).unwrap();
+        assert_eq!((owner.name.as_deref(), owner.pod.as_deref()), (Some("team/train-0"), Some(uid)));
+        let inner = directory.of(&inner.into()).unwrap();
+        assert_eq!((inner.name.as_deref(), inner.outer.as_deref()), (None, Some(owner)));
     }
 
     /// Make sure that environments that name other jobs are not believed.

@@ -236,7 +236,7 @@ pub(super) fn write_inventory(
     let count = columns.first().map_or(0, |(_, cells)| cells.len());
     let cell = |row: usize| columns.iter().map(move |(_, cells)| cells.get(row).cloned().unwrap_or_default());
     let rows = (0..count).map(|row| cell(row).collect()).collect();
-    table::write(out, style, &header, &["NVML", "SLURM", "NUMA"], rows, Last::Runs)
+    table::write(out, style, &header, &["NVML", "HIP", "ROCM-SMI", "SLURM", "NUMA"], rows, Last::Runs)
 }
 
 /// The columns that say something.
@@ -254,6 +254,10 @@ fn columns(list: &[&Gpu], uuid: usize) -> Vec<(&'static str, Vec<String>)> {
         ("NUMBER", column(list, gate_number, |_, mig| capability(mig))),
         ("NVML", column(list, |gpu| number(gpu.nvml_index), |_, _| String::new())),
     ];
+    if list.iter().any(|gpu| gpu.hip_index.is_some()) {
+        columns.push(("HIP", column(list, |gpu| number(gpu.hip_index), |_, _| String::new())));
+        columns.push(("ROCM-SMI", column(list, |gpu| number(gpu.rocm_smi_index), |_, _| String::new())));
+    }
     if list.iter().any(|gpu| gpu.slurm_index.is_some()) {
         columns.push(("SLURM", column(list, |gpu| number(gpu.slurm_index), |_, _| String::new())));
     }
@@ -263,7 +267,10 @@ fn columns(list: &[&Gpu], uuid: usize) -> Vec<(&'static str, Vec<String>)> {
     if list.iter().any(|gpu| gpu.numa_node.is_some()) {
         columns.push(("NUMA", column(list, |gpu| number(gpu.numa_node), |_, _| String::new())));
     }
-    columns.push(("UUID", column(list, |gpu| text(gpu.uuid.as_deref(), uuid), |_, _| String::new())));
+    let of_instance = |_: &Gpu, mig: &MigInstance| {
+        mig.uuid.as_deref().map_or_else(String::new, |name| sanitize::short(name, uuid, "…"))
+    };
+    columns.push(("UUID", column(list, |gpu| text(gpu.uuid.as_deref(), uuid), of_instance)));
     columns
 }
 

@@ -108,7 +108,9 @@ fn name(owner: &Owner) -> String {
     let id = owner.container.as_deref().map(|id| sanitize::short(id, ID, ""));
     let pod = owner.pod.as_deref().map(|pod| sanitize::short(pod, ID + 1, "…"));
     let name = owner.name.as_deref().map(short);
-    id.or(pod).or(name).unwrap_or_default()
+    // A pod's name says more than its uid.
+    let name_or_uid = if owner.kind == OwnerKind::Pod { name.or(pod) } else { pod.or(name) };
+    id.or(name_or_uid).unwrap_or_default()
 }
 
 fn part(owner: &Owner) -> String {

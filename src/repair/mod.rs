@@ -16,7 +16,7 @@
 //! * the policy afterwards is worked out: for the cgroup, so that what remains denied
 //!   is reported, and for every other cgroup that the program rules, which must gain
 //!   nothing (`others`); `claims` refuses devices that are somebody else's, `since`
-//!   limits that were set on purpose;
+//!   limits that were set on purpose, `pinned` programs that systemd attaches for others;
 //! * `proof` compares what a change made with what was planned.
 //!
 //! `src/apply` carries out a [`PlannedSwap`], and nothing else does.
@@ -27,6 +27,7 @@ mod direct;
 mod intention;
 mod others;
 mod owners;
+mod pinned;
 mod plan;
 mod proof;
 mod runtime;

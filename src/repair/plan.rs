@@ -5,14 +5,14 @@ use super::device_allow;
 use super::direct::{self, PlannedSwap};
 use super::intention::{self, Like, Target};
 use super::others::{self, Widening};
-use super::{owners, runtime, since, slurm, systemd};
+use super::{owners, pinned, runtime, since, slurm, systemd};
 use crate::analyse::{self, AnalyseError, ProgramInForce, Stack};
 use crate::gpu;
 use crate::model::{
     CgroupPath, Device, DeviceType, IntentionSource, MAX_MAJOR, MAX_MINOR, Numbers, RepairState, Request,
     Rule, Verdict, Writer,
 };
-use crate::observation::{Observation, Text};
+use crate::observation::{Observation, Text, Unit};
 use crate::owner::Directory;
 use crate::policy::{Decoder, Policy, TimeLimit};
 use crate::report::{self, Denier, ListedRule, Payload, Repair};
@@ -96,8 +96,11 @@ struct Planner<'a> {
     change: Option<PlannedSwap>,
 }
 
-impl Planner<'_> {
+impl<'a> Planner<'a> {
     fn plan(&mut self) {
+        if let Some(unit) = self.unit() {
+            self.repair.cautions = pinned::cautions(unit, &self.stack);
+        }
         if let Err(why) = self.try_plan(self.request) {
             self.repair.refusals.push(why);
         }
@@ -190,13 +193,17 @@ impl Planner<'_> {
     /// Refuses to take back a limit that somebody set for the unit after the source was
     /// so.
     fn limited_since(&self, target: &Target) -> Result<(), String> {
-        let unit = intention::unit_of(self.path)
-            .and_then(|path| self.observation.units.iter().find(|unit| unit.cgroup == path));
         let is_units = self.stack.programs.iter().any(|program| self.is_units_own(program));
-        match unit.filter(|_| is_units) {
+        match self.unit().filter(|_| is_units) {
             Some(unit) => since::refuse(unit, &target.intention),
             None => Ok(()),
         }
+    }
+
+    /// The unit that the cgroup is or is in, as its files were seen.
+    fn unit(&self) -> Option<&'a Unit> {
+        let path = intention::unit_of(self.path)?;
+        self.observation.units.iter().find(|unit| unit.cgroup == path)
     }
 
     /// Makes sure that nothing of a policy is unknown.
@@ -212,6 +219,9 @@ impl Planner<'_> {
     /// of the unit allow it too.
     fn after_reload(&mut self) -> Result<Policy, String> {
         let (_, files) = self.of_files()?;
+        if let Some(unit) = self.unit() {
+            pinned::after_reload(unit, &self.stack)?;
+        }
         Ok(match files {
             Some(files) => self.decoder.all_of(&[self.stack.together, files]),
             None => self.stack.together,

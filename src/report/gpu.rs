@@ -31,6 +31,13 @@ pub struct Gpu {
     /// NVML index: position in PCI order among all NVIDIA GPUs that are not
     /// excluded; null where that is not determined.
     pub nvml_index: Option<u32>,
+    /// Number of an AMD GPU in HIP without any variable: its position in KFD's order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hip_index: Option<u32>,
+    /// Number of an AMD GPU in rocm-smi: its position in PCI order; left out where two
+    /// have one PCI address, as partitions do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rocm_smi_index: Option<u32>,
     /// Slurm's number: position in slurmd's list, as `gres.conf` fixes it; left
     /// out where that is not determined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -70,6 +77,14 @@ pub struct MigInstance {
     pub ci_minor: Option<u32>,
     /// Major of the capability nodes.
     pub major: Option<u32>,
+    /// `MIG-…`, as a list of `nvidia-smi -L` says that the administrator names; left out
+    /// where none tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uuid: Option<String>,
+    /// Whether `uuid` rests on the order of the list: it has several instances of the GPU,
+    /// and not their ids.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub uuid_assumed: bool,
 }
 
 impl MigInstance {

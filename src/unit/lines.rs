@@ -3,8 +3,8 @@
 
 /// The settings that decide on devices, and those that say whose processes a
 /// unit's cgroup has. Environments and commands are never among them.
-const KEYS: [&str; 6] =
-    ["Delegate", "DeviceAllow", "DevicePolicy", "PrivateDevices", "ProtectClock", "Slice"];
+const KEYS: [&str; 7] =
+    ["BPFProgram", "Delegate", "DeviceAllow", "DevicePolicy", "PrivateDevices", "ProtectClock", "Slice"];
 
 /// One line `KEY=VALUE`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -32,6 +32,9 @@ pub struct Settings {
     pub policy: Policy,
     /// What it allows beside that.
     pub allow: Vec<Allow>,
+    /// Paths of the device programs that systemd attaches besides its own, which
+    /// somebody pinned (`BPFProgram=device:PATH`, since systemd 249).
+    pub programs: Vec<String>,
     /// Why this may not be all, one clause each; empty if it is.
     pub doubts: Vec<String>,
     is_private: bool,
@@ -66,6 +69,8 @@ impl Settings {
             "DevicePolicy" => self.set_policy(value),
             "DeviceAllow" if value.is_empty() => self.allow.clear(),
             "DeviceAllow" => self.add(value),
+            "BPFProgram" if value.is_empty() => self.programs.clear(),
+            "BPFProgram" => self.programs.extend(value.strip_prefix("device:").map(str::to_owned)),
             "PrivateDevices" => self.is_private = self.flag(key, value, self.is_private),
             "ProtectClock" => self.is_clock_protected = self.flag(key, value, self.is_clock_protected),
             _ => {}
@@ -152,6 +157,16 @@ mod tests {
         assert_eq!(settings.policy, Policy::Closed);
         assert_eq!(settings.allow, [allow("/dev/b", 7), allow("char-nvidia", 2)]);
         assert!(settings.doubts.is_empty());
+    }
+
+    /// Make sure that programs of other types are passed over, and that an empty line
+    /// starts anew.
+    #[test]
+    fn pinned_programs() {
+        let text = "BPFProgram=device:/sys/fs/bpf/a\nBPFProgram=\nBPFProgram=egress:/sys/fs/bpf/b\n\
+                    BPFProgram=device:/sys/fs/bpf/c";
+        let settings = Settings::of(&unit(&[&format!("[Service]\n{text}\n")]));
+        assert_eq!((settings.programs, settings.policy), (vec!["/sys/fs/bpf/c".to_owned()], Policy::Auto));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! MIG: a CUDA process uses one compute instance only (MIG User Guide).
-//! Instances are named `MIG-<GPU UUID>/<gi>/<ci>`, or by a UUID of their own,
-//! which the kernel does not tell.
+//! Instances are named `MIG-<GPU UUID>/<gi>/<ci>`, or by a UUID of their own, which the
+//! kernel does not tell; a list of `nvidia-smi -L` may.
 
 use super::outcome::{Chosen, CountedDevice, Order};
 use super::outcome::{Selection, Step, disputed, open_ended};
@@ -109,9 +109,30 @@ fn step(population: &Population<'_>, entry: &[u8]) -> Step {
         _ if !any => stop(CutCode::NotAllowed, "no MIG instance may be opened here"),
         [gpu, gi, ci] if gpu.starts_with(b"GPU-") => instance(population, gpu, gi, ci),
         [uuid] if uuid.iter().all(|byte| byte.is_ascii_hexdigit() || *byte == b'-') => {
-            Step::Disputed("the kernel does not tell the UUIDs of MIG instances".to_owned())
+            by_uuid(population, entry)
         }
         _ => Step::Disputed("this is no documented form of a MIG instance's name".to_owned()),
+    }
+}
+
+/// The instance with this whole UUID, if a list tells.
+fn by_uuid(population: &Population<'_>, entry: &[u8]) -> Step {
+    let of_gpu = |place: &usize| population.gpu(*place).mig.iter().enumerate();
+    let all = population.present.iter().flat_map(|place| of_gpu(place).map(|(at, it)| (*place, at, it)));
+    let all: Vec<_> = all.filter(|(_, _, instance)| instance.uuid.is_some()).collect();
+    let is_meant = |uuid: &str| uuid.as_bytes().eq_ignore_ascii_case(entry);
+    match all.iter().find(|(_, _, instance)| instance.uuid.as_deref().is_some_and(is_meant)) {
+        None if all.is_empty() => {
+            Step::Disputed("the kernel does not tell the UUIDs of MIG instances (see --mig-list)".to_owned())
+        }
+        None => Step::Disputed("the list of MIG instances does not have this UUID".to_owned()),
+        Some((gpu, at, _)) if !population.has_instance(*gpu, *at) => {
+            stop(CutCode::NotAllowed, "this MIG instance may not be opened here")
+        }
+        Some((gpu, at, instance)) => {
+            let sure = if instance.uuid_assumed { Certainty::Modelled } else { Certainty::Documented };
+            Step::Take(CountedDevice { gpu: *gpu, instance: Some(*at) }, sure)
+        }
     }
 }
 

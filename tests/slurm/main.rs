@@ -24,6 +24,7 @@ mod job_sets;
 mod one_process;
 mod other_versions;
 mod page;
+mod pinned;
 mod prometheus;
 mod repair;
 mod repair_jobs;

@@ -11,11 +11,11 @@ use std::process::Command;
 use super::job_cgroups::{check_cgroups, check_jobs, check_mig};
 use crate::support::host;
 use crate::support::slurm::answer::{self, Minors};
-use crate::support::slurm::job::WAIT;
+use crate::support::slurm::job::{Job, WAIT};
 use crate::support::slurm::spec::Spec;
 use crate::support::slurm::{Cluster, text, with_cluster};
 use nix::fcntl::{Flock, FlockArg};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Debian's releases: 24.11 is in the first.
 const SUITES: [&str; 2] = ["trixie", "sid"];
@@ -105,58 +105,48 @@ fn kinds_of_jobs() {
     });
 }
 
-/// Make sure that the parts of a heterogeneous job are two jobs with GPUs of their own,
-/// and that a requeued job is the one that runs now.
+/// Make sure that a requeued job is the one that runs now, and that it has the GPUs that
+/// it has now.
 #[test]
-fn parts_and_restarts() {
-    with_each(&Spec::nvidia(), check_parts_and_restarts);
+fn requeued() {
+    with_each(&Spec::nvidia(), check_requeued);
 }
 
 /// The same with the machine's Slurm.
 #[test]
-fn parts_and_restarts_of_this_one() {
-    with_cluster(&Spec::nvidia(), |cluster| check_parts_and_restarts(cluster, "this machine"));
+fn requeued_by_this_one() {
+    with_cluster(&Spec::nvidia(), |cluster| check_requeued(cluster, "this machine"));
 }
 
-fn check_parts_and_restarts(cluster: &Cluster, slurm: &str) {
-    let first = cluster.submit(&["--gres=gpu:1", "-n1", ":", "--gres=gpu:2", "-n1"], PARTS);
-    first.wait_all(&["pid0", "pid1"]);
-    let second = first.numbered(first.id + 1);
-    let gpus = [(&first, "part0"), (&second, "part1")].map(|(job, file)| {
-        let asked = format!("{}+{}", first.id, job.id - first.id);
-        let (document, code) = cluster.inside(&["job", &asked]);
-        assert_eq!((&document["complete"], code), (&true.into(), 0), "{slurm}, {asked}: {document}");
-        let allowed =
-            answer::minors(&document, &answer::owner(&document, job.id, None, None)["allowed"]["gpus"]);
-        assert_eq!(allowed, job.granted(), "{slurm}, {asked}");
-        assert_eq!(allowed, first.granted_by(file, "SLURM_STEP_GPUS"), "{slurm}, {asked}");
-        assert_eq!(allowed, check_cgroups(cluster, job), "{slurm}, {asked}");
-        allowed
-    });
-    assert_eq!(gpus.each_ref().map(Minors::len), [1, 2], "{slurm}");
-    assert!(gpus[0].is_disjoint(&gpus[1]), "{slurm}: {gpus:?}");
-    assert_eq!(cluster.inside(&["audit"]).0["findings"], json!([]), "{slurm}");
-    first.cancel();
-
+fn check_requeued(cluster: &Cluster, slurm: &str) {
     let before = cluster.submit(&["--requeue", "--gres=gpu:1"], RESTARTS);
     let old = before.pid("pid0");
-    cluster.run("scontrol", &["requeue", &before.id.to_string()]);
+    let id = before.id.to_string();
+    cluster.run("scontrol", &["requeue", &id]);
+    // Slurm waits two minutes else, for credentials to expire.
+    cluster.wait_until("pending again", || cluster.run("squeue", &["-h", "-o%t", "-j", &id]).trim() == "PD");
+    cluster.run("scontrol", &["update", &format!("JobId={id}"), "StartTime=now"]);
     let new = before.pid("pid1");
-    let after = before.numbered(before.id);
-    assert_eq!(check_cgroups(cluster, &after), after.granted(), "{slurm}: requeued");
-    let (document, code) = cluster.inside(&["job", &before.id.to_string()]);
+    let after = before.again();
+    let (document, code) = cluster.inside(&["job", &id]);
     assert_eq!((&document["complete"], code), (&true.into(), 0), "{slurm}: {document}");
-    let pids: Vec<_> = answer::array(&document["processes"]).iter().map(|one| one["pid"].as_u64()).collect();
-    assert!(pids.contains(&Some(new.into())) && !pids.contains(&Some(old.into())), "{slurm}: {document}");
+    assert_eq!(
+        answer::set(&document, answer::owner(&document, after.id, None, None), "allowed"),
+        after.granted()
+    );
+    let of = |cgroup: &Value| answer::array(&cgroup["processes"]).to_vec();
+    let processes: Vec<Value> = answer::array(&document["cgroups"]).iter().flat_map(of).collect();
+    let has = |pid: u32| processes.iter().any(|process| process["pid"] == pid);
+    assert!(has(new) && !has(old), "{slurm}: {new}, not {old}: {document}");
+    assert_eq!(allowed_by_the_kernel(cluster, &after), after.granted(), "{slurm}");
+    assert_eq!(cluster.inside(&["audit"]).0["findings"], json!([]), "{slurm}");
 }
 
-/// Each part of a heterogeneous job says its environment and its pid.
-const PARTS: &str = r#"
-export actor
-srun --het-group=0 -n1 bash -c 'say_env part0; exec $actor ready $OUT.pid0' &
-srun --het-group=1 -n1 bash -c 'say_env part1; exec $actor ready $OUT.pid1' &
-wait
-"#;
+fn allowed_by_the_kernel(cluster: &Cluster, job: &Job<'_>) -> Minors {
+    let (document, _) = cluster.inside(&["cgroup", &job.path()]);
+    answer::kernel(&document, &job.cgroup(""))
+}
+
 /// Says its pid, after it was requeued in another file.
 const RESTARTS: &str = "exec $actor ready $OUT.pid${SLURM_RESTART_COUNT:-0}";
 

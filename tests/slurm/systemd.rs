@@ -92,3 +92,24 @@ fn ends_well(systemd: &Systemd, unit: &str) {
         assert!(!journal.contains(word), "{journal}");
     }
 }
+
+/// Make sure that a job that only the site's configuration knows is found by its number
+/// while root alone may write the configuration, and not when others may.
+#[test]
+fn jobs_that_the_site_describes() {
+    with_systemd(&[], |systemd| {
+        let table = "[[owner]]\\ncgroup = \"/acme.slice/u{uid}-job{job}.service\"\\nkind = \"acme\"\\n";
+        systemd.run("sh", &["-c", &format!("umask 022; printf '{table}' >/etc/gpumap.toml")]);
+        systemd.run("systemd-run", &["--unit=u7-job4242", "--slice=acme.slice", "sleep", "60"]);
+        let ask = || systemd.command("gpumap").args(["--json", "job", "4242"]).output().expect("gpumap");
+        let found = json(&String::from_utf8_lossy(&ask().stdout));
+        let owner = &found["cgroups"][0]["owner"];
+        assert_eq!(
+            (&owner["kind"], &owner["job_id"], &owner["uid"]),
+            (&"acme".into(), &4242.into(), &7.into())
+        );
+        systemd.run("chmod", &["666", "/etc/gpumap.toml"]);
+        let refused = ask();
+        assert_eq!(refused.status.code(), Some(2), "{}", String::from_utf8_lossy(&refused.stdout));
+    });
+}

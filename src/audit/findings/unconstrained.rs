@@ -50,7 +50,26 @@ What to do: find out who detached it, and start the container again. For a monit
 every GPU, write a [[daemon]] entry, or let its specification ask for the devices.",
 };
 
-pub(super) const FAMILY: Family = Family { kinds: &[JOB, CONTAINER], find };
+const UNLIMITED: Kind = Kind {
+    id: "container-without-limit",
+    severity: Severity::Warning,
+    title: "container with the node's root and no device limit",
+    page: "\
+Processes of the node's root run in a container of LXC or systemd-nspawn on which no device program is in \
+force. They may make device nodes and open every GPU of the node.
+
+Causes: a privileged container of LXC whose configuration has no lxc.cgroup2.devices lines, or a system \
+container that Incus made so; a machine that was registered without DevicePolicy=.
+
+Excuses: containers whose processes all have users of their own (unprivileged ones), which may not make \
+nodes; a [[daemon]] entry of the configuration for the container's cgroup; sharing.whole_node and \
+sharing.gpus; a v1 device cgroup other than the root's.
+
+What to do: run it unprivileged, or limit it (lxc.cgroup2.devices.deny = a and the devices that it may have; \
+DevicePolicy=closed for a unit of systemd-nspawn).",
+};
+
+pub(super) const FAMILY: Family = Family { kinds: &[JOB, CONTAINER, UNLIMITED], find };
 
 fn find(facts: &Facts<'_>) -> Vec<Finding> {
     facts.tenants.iter().filter_map(|tenant| look(facts, tenant)).collect()
@@ -60,6 +79,10 @@ fn look(facts: &Facts<'_>, tenant: &Tenant<'_>) -> Option<Finding> {
     let kind = kind_for(tenant.owner())?;
     let open: Vec<Place<'_>> = tenant.places().into_iter().filter(|place| is_open(facts, *place)).collect();
     let place = *open.first()?;
+    let has_root = |place: &Place<'_>| place.cgroup.processes.iter().any(|process| process.uid == 0);
+    if kind.id == UNLIMITED.id && !open.iter().any(has_root) {
+        return None;
+    }
     let gpus = facts.exclusive_with(place, Verdict::Allow);
     let summary = format!(
         "no device program constrains {}: it may open {}",
@@ -69,20 +92,26 @@ fn look(facts: &Facts<'_>, tenant: &Tenant<'_>) -> Option<Finding> {
     let mut found = finding::about_gpus(facts, &kind, place, &gpus, summary);
     let paths = open.iter().map(|place| place.path.lossy().into_owned());
     found.evidence.extend(paths.map(|path| format!("no device program is in force on {path}")));
-    explain(&mut found, kind.id == JOB.id);
+    explain(&mut found, kind.id);
     Some(found)
 }
 
-fn explain(found: &mut Finding, is_job: bool) {
+fn explain(found: &mut Finding, kind: &str) {
     found
         .excuses
         .push("the configuration shares these GPUs neither with everybody nor by whole nodes".to_owned());
     found.excuses.push("no v1 device cgroup constrains the processes".to_owned());
-    if is_job {
+    if kind == JOB.id {
         found.advice =
             "let the scheduler constrain devices (Slurm: ConstrainDevices=yes in cgroup.conf, every GPU in \
                         gres.conf) and look into its log for programs that could not be loaded"
                 .to_owned();
+        return;
+    }
+    if kind == UNLIMITED.id {
+        found.evidence.push("processes of the node's root (uid 0) are in it".to_owned());
+        found.excuses.push("no [[daemon]] entry covers its cgroup".to_owned());
+        found.advice = "run it unprivileged, or limit its devices".to_owned();
         return;
     }
     found.confidence = Confidence::Likely;
@@ -99,6 +128,9 @@ fn explain(found: &mut Finding, is_job: bool) {
 fn kind_for(owner: &Owner) -> Option<Kind> {
     if owner.kind.is_job() {
         return Some(JOB);
+    }
+    if matches!(owner.kind, OwnerKind::Lxc | OwnerKind::Nspawn) {
+        return Some(UNLIMITED);
     }
     // A pod's program is that of its containers. Of a container in a job, the job is
     // what lacks a program.

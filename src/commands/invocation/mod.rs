@@ -110,6 +110,7 @@ impl<'a> Invocation<'a> {
             cgroup_root: self.global.cgroup_root.clone(),
             proc: self.global.proc.clone(),
             gpu_root: self.global.gpu_root.clone(),
+            mig_list: self.global.mig_list.clone(),
             deadline: self.deadline(),
             detail: self.wanted_facts.detail,
             gres_conf: self.wanted_facts.gres_conf.clone(),

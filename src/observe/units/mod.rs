@@ -10,6 +10,8 @@ mod search;
 
 use std::collections::HashSet;
 use std::ffi::CString;
+use std::os::fd::AsFd as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use nix::errno::Errno;
@@ -18,9 +20,11 @@ use super::cgroups::walk::VisitedCgroup;
 use super::clock::modified_at;
 use super::options::Options;
 use super::problems::Log;
+use super::programs::cache::ProgramCache;
 use crate::model::{CgroupPath, DeviceType, ProblemCode};
-use crate::observation::{Answer, Attached, ConfigFile, DeviceNumber, NamedNode, Text, Unit};
+use crate::observation::{Answer, Attached, ConfigFile, DeviceNumber, NamedNode, PinnedProgram, Text, Unit};
 use crate::sys::absence::is_absence;
+use crate::sys::bpf::{self, CGROUP_DEVICE_PROGRAM};
 use crate::sys::dir::Dir;
 use crate::sys::stat::{FileKind, stat_at};
 use crate::unit::{Settings, UnitKind, of_cgroup};
@@ -35,7 +39,12 @@ const PATH_LIMIT: usize = 256;
 /// Collects the units of the observed cgroups whose files have settings about
 /// devices, or that have a device program attached at or below their cgroup. Empty
 /// if systemd does not run, sd_booted(3).
-pub(super) fn collect(options: &Options, seen: &[VisitedCgroup], log: &mut Log) -> Vec<Unit> {
+pub(super) fn collect(
+    options: &Options,
+    seen: &[VisitedCgroup],
+    programs: &mut ProgramCache,
+    log: &mut Log,
+) -> Vec<Unit> {
     let running = options.unit_root.join("run/systemd/system");
     match Dir::open(&running) {
         Ok(_) => {}
@@ -59,6 +68,9 @@ pub(super) fn collect(options: &Options, seen: &[VisitedCgroup], log: &mut Log) 
         }
         let unit = collector.unit(name, &cgroup.path, log);
         let is_kept = with_programs.contains(cgroup.path.as_bytes()) || decides(&unit);
+        // Those that are pinned for it and not attached are wanted too.
+        let pinned = unit.pinned.iter().filter_map(|pinned| *pinned.program.known()?);
+        programs.load(pinned.filter(|_| is_kept).collect::<Vec<_>>().into_iter(), log);
         units.extend(is_kept.then_some(unit));
         if units.len() == UNIT_LIMIT {
             log.add(ProblemCode::TooMany, "systemd's units", format!("only {UNIT_LIMIT} were read"), "");
@@ -85,7 +97,9 @@ fn with_programs(seen: &[VisitedCgroup]) -> HashSet<&[u8]> {
 /// Whether a unit's files say anything about devices.
 fn decides(unit: &Unit) -> bool {
     let mut lines = unit.files.iter().flat_map(|file| file.text.as_bytes().split(|byte| *byte == b'\n'));
-    lines.any(|line| [&b"Device"[..], b"Private", b"Protect"].iter().any(|start| line.starts_with(start)))
+    lines.any(|line| {
+        [&b"BPF"[..], b"Device", b"Private", b"Protect"].iter().any(|start| line.starts_with(start))
+    })
 }
 
 /// Whether lines of a unit's file say which devices it may use.
@@ -132,8 +146,34 @@ impl Collector<'_> {
                 }
             }
         }
-        unit.nodes = self.nodes(&unit);
+        let settings = Settings::of(&unit);
+        unit.nodes = self.nodes(&settings);
+        let paths = settings.programs.into_iter().take(PATH_LIMIT);
+        unit.pinned = paths.map(|path| PinnedProgram { program: self.pinned(&path), path }).collect();
         unit
+    }
+
+    /// The device program that is pinned at a path.
+    fn pinned(&self, path: &str) -> Answer<Option<u32>> {
+        if path.contains('%') {
+            return Answer::Missing("the path has specifiers".to_owned());
+        }
+        let path = self.root.join(path.trim_start_matches('/'));
+        let (Some(above), Some(name)) = (path.parent(), path.file_name()) else { return Answer::Known(None) };
+        // No name in a file system has a NUL byte.
+        let Ok(name) = CString::new(name.as_bytes()) else { return Answer::Known(None) };
+        let found = match Dir::open(above) {
+            Ok(above) => bpf::pinned(above.as_fd(), &name).and_then(|found| bpf::program_info(found.as_fd())),
+            Err(Errno::ENOTDIR) => return Answer::Known(None),
+            Err(errno) if is_absence(errno) => return Answer::Known(None),
+            Err(errno) => return Answer::Missing(errno.desc().to_owned()),
+        };
+        match found {
+            Ok(info) if info.kind == CGROUP_DEVICE_PROGRAM => Answer::Known(Some(info.id)),
+            Ok(_) => Answer::Missing("it is no device program".to_owned()),
+            Err(error) if error.is_gone() => Answer::Known(None),
+            Err(error) => Answer::Missing(error.to_string()),
+        }
     }
 
     /// A path as it is on the node.
@@ -142,9 +182,8 @@ impl Collector<'_> {
         format!("/{}", below.to_string_lossy().trim_start_matches('/'))
     }
 
-    fn nodes(&self, unit: &Unit) -> Vec<NamedNode> {
-        let allow = Settings::of(unit).allow;
-        let mut paths: Vec<String> = allow.into_iter().map(|allow| allow.device).collect();
+    fn nodes(&self, settings: &Settings) -> Vec<NamedNode> {
+        let mut paths: Vec<String> = settings.allow.iter().map(|allow| allow.device.clone()).collect();
         paths.retain(|path| path.starts_with("/dev/"));
         paths.sort_unstable();
         paths.dedup();

@@ -40,7 +40,7 @@ impl Tree {
         let seen: Vec<VisitedCgroup> = cgroups.iter().map(seen).collect();
         let options = Options { unit_root: self.0.clone(), ..Options::default() };
         let mut log = Log::new(None);
-        let units = collect(&options, &seen, &mut log);
+        let units = collect(&options, &seen, &mut ProgramCache::new(), &mut log);
         assert!(log.problems.is_empty(), "{:?}", log.problems);
         units
     }

@@ -66,10 +66,9 @@ impl Cluster {
 }
 
 impl<'a> Job<'a> {
-    /// The job with this number: a part of a heterogeneous job, or one that began anew, whose
-    /// cgroup has another name where Slurm has SLUIDs.
-    pub fn numbered(&self, id: u64) -> Job<'a> {
-        Job { cluster: self.cluster, id, name: OnceCell::new() }
+    /// The same job, which began anew: its cgroup may have another SLUID now.
+    pub fn again(&self) -> Job<'a> {
+        Job { cluster: self.cluster, id: self.id, name: OnceCell::new() }
     }
 
     /// The text of `$OUT.NAME`, as soon as it is there.

@@ -62,6 +62,18 @@ fn candidate(
     exe(facts, process).is_some_and(|exe| is(Candidate { facts, process, exe: &exe, place }))
 }
 
+/// Whether a process is a server of MPS, by its executable.
+pub(super) fn is_mps_server(facts: &Facts<'_>, process: &Process) -> bool {
+    exe(facts, process).is_some_and(|exe| is_executable(&exe, "nvidia-cuda-mps-server"))
+}
+
+/// Whether a path is this executable in a directory of the system.
+fn is_executable(exe: &str, name: &str) -> bool {
+    exe.strip_suffix(name).is_some_and(|directory| {
+        directory.ends_with('/') && SYSTEM.iter().any(|system| directory.starts_with(system))
+    })
+}
+
 struct Candidate<'a> {
     facts: &'a Facts<'a>,
     process: &'a Process,
@@ -134,11 +146,7 @@ impl Candidate<'_> {
         self.process.uid == 0 && own && SCHEDULERS.contains(&name)
     }
 
-    /// Whether it is this executable in a directory of the system.
     fn is(&self, name: &str) -> bool {
-        let directory = self.exe.strip_suffix(name);
-        directory.is_some_and(|directory| {
-            directory.ends_with('/') && SYSTEM.iter().any(|system| directory.starts_with(system))
-        })
+        is_executable(self.exe, name)
     }
 }

@@ -4,8 +4,10 @@
 mod daemon;
 mod denied;
 mod foreign;
+mod mps;
 mod other_job;
 mod outside;
+mod two;
 
 pub(in crate::audit) use daemon::is_standing;
 
@@ -21,6 +23,8 @@ pub(super) const FAMILY: Family = Family {
         outside::PROCESS_OUTSIDE_JOB,
         foreign::HELD_BY_FOREIGN,
         other_job::HELD_BY_OTHER_JOB,
+        two::HELD_BY_TWO,
+        mps::MPS_OVERLAP,
         outside::JOB_CLAIM_MISMATCH,
     ],
     find,
@@ -32,6 +36,8 @@ fn find(facts: &Facts<'_>) -> Vec<Finding> {
     findings.extend(denied::find(facts, &mut reported));
     findings.extend(foreign::find(facts, &reported));
     findings.extend(other_job::find(facts, &mut reported));
+    findings.extend(two::find(facts, &reported));
+    findings.extend(mps::find(facts));
     findings.extend(outside::mismatches(facts));
     findings
 }

@@ -2,7 +2,9 @@
 //! match nothing. systemd makes its programs from unit files, which do not contain what a
 //! container runtime granted.
 
+mod pinned;
 mod reload;
+mod since;
 #[cfg(test)]
 mod tests;
 
@@ -16,7 +18,8 @@ use crate::repair::{self, RepairRequest};
 use crate::report::Finding;
 use crate::unit::names_of_nothing;
 
-pub(super) const FAMILY: Family = Family { kinds: &[reload::LOST, reload::RELOAD, UNMATCHED], find };
+pub(super) const FAMILY: Family =
+    Family { kinds: &[reload::LOST, reload::RELOAD, pinned::OPENED, since::NOT_APPLIED, UNMATCHED], find };
 
 /// Findings that get the exact command: working it out takes a look at the
 /// whole node each time.
@@ -48,8 +51,11 @@ fn find(facts: &Facts<'_>) -> Vec<Finding> {
     let mut found = reload::lost(facts, &needed);
     add_commands(facts, &mut found, &RepairRequest::default());
     let mut threatened = reload::would_lose(facts, &needed);
+    threatened.extend(pinned::would_lose(facts, &needed));
     add_commands(facts, &mut threatened, &RepairRequest { prevent: true, ..RepairRequest::default() });
     found.extend(threatened);
+    found.extend(pinned::would_open(facts));
+    found.extend(since::find(facts, &needed));
     found.extend(unmatched(facts));
     found
 }

@@ -16,9 +16,9 @@ use crate::unit::{DeviceRules, Filter, device_rules};
 /// A device that decides whether GPUs can be used.
 #[derive(Clone, Debug)]
 pub(super) struct Needed {
-    number: (u32, u32),
-    device: FindingDevice,
-    is_gpu: bool,
+    pub(super) number: (u32, u32),
+    pub(super) device: FindingDevice,
+    pub(super) is_gpu: bool,
 }
 
 /// The GPUs, and the nodes without which they cannot be used.
@@ -36,13 +36,13 @@ pub(super) fn needed(facts: &Facts<'_>) -> Vec<Needed> {
 }
 
 impl Needed {
-    fn is_allowed_by(&self, id: u32, facts: &Facts<'_>) -> Verdict {
+    pub(super) fn is_allowed_by(&self, id: u32, facts: &Facts<'_>) -> Verdict {
         facts.inspection.program_verdict(id, char(self.number), Request::ReadWrite)
     }
 }
 
 /// The names of lost devices in a sentence.
-fn names(lost: &[&Needed]) -> String {
+pub(super) fn names(lost: &[&Needed]) -> String {
     let name = |one: &&Needed| {
         let device = &one.device;
         device.name.clone().or_else(|| device.number.clone()).unwrap_or_default()
@@ -155,6 +155,12 @@ fn evidence_of_programs(facts: &Facts<'_>, programs: &Programs) -> Vec<String> {
     evidence
 }
 
+/// The program that systemd made of a unit's settings, by its shape or the name that it has
+/// since 251.
+pub(super) fn is_units_own(facts: &Facts<'_>, id: u32) -> bool {
+    is_systemd(facts, id) || facts.program(id).is_some_and(|program| program.name == "sd_devices")
+}
+
 /// systemd names its programs since 251; those of older ones have its shape.
 fn is_systemd(facts: &Facts<'_>, id: u32) -> bool {
     let program = facts.program(id);
@@ -174,7 +180,9 @@ The unit's files are read as systemd would read them now, drop-ins and templates
 char-nvidia are looked up among the drivers that are loaded now. If a setting cannot be resolved exactly \
 there is no finding.
 
-Causes: a runtime added the GPUs without systemd, as a hook does.
+Causes: a runtime added the GPUs without systemd, as a hook does; the unit names a program that is pinned \
+(BPFProgram=device:PATH, as crun writes it), and another one is pinned there now, which systemd attaches at \
+the reload.
 
 Excuses: the settings allow the GPUs; they make no program (DevicePolicy=auto without DeviceAllow=); \
 systemd could not attach one because the cgroup's own program excludes others; the unit has no program, no \
@@ -276,7 +284,7 @@ fn is_within(path: &Text, top: &Text) -> bool {
     CgroupPath::new(path).is_at_or_below(CgroupPath::new(top))
 }
 
-fn evidence_of_unit(unit: &Unit) -> Vec<String> {
+pub(super) fn evidence_of_unit(unit: &Unit) -> Vec<String> {
     let file = |file: &observation::ConfigFile| {
         let text = file.text.lossy();
         let lines = text.lines().filter(|line| !line.starts_with('['));

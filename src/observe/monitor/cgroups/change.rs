@@ -263,7 +263,7 @@ impl MonitoredCgroups {
     /// Reads the inventory unless it is fresh.
     fn facts(&mut self, log: &mut Log) {
         if self.facts_at.is_none_or(|at| at.elapsed() > FACTS) {
-            self.blank.gpu_facts = gpu::collect(&self.options.gpu_root, &mut log.problems);
+            self.blank.gpu_facts = gpu::of_node(&self.options, log);
             self.facts_at = Some(Instant::now());
         }
     }
