@@ -121,7 +121,7 @@ fuzz_target!(|bytes: &[u8]| {
     let shared = SharedRegion { inode: 2, contents, ..SharedRegion::default() };
     let observation =
         Observation { processes: vec![process], regions: vec![shared], ..Observation::default() };
-    let gpu_of = |uuid: &str| Some((uuid.to_owned(), uuid.ends_with('0').then_some(80 << 30)));
+    let gpu_of = |uuid: &str| Some((uuid.into(), uuid.ends_with('0').then_some(80 << 30)));
     let place =
         ProcessContext { in_slurm_job: texts.len() > 5, in_container: true, uses_gpu: None, gpu_of: &gpu_of };
     let limits = Survey::new(&observation).of(&observation.processes[0], place).unwrap();

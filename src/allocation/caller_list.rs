@@ -44,7 +44,7 @@ fn one(entry: &str, numbering: &Numbering, gpus: &[Gpu]) -> Result<GpuSet, Strin
             None => Ok(set),
         };
     }
-    let named = match gpus.iter().find(|gpu| gpu.key == entry) {
+    let named = match gpus.iter().find(|gpu| *gpu.key == *entry) {
         Some(gpu) => vec![gpu],
         None if is_uuid(entry) => by_uuid(entry, gpus),
         None => {

@@ -19,7 +19,7 @@
 use std::cmp::Ordering;
 
 use super::gres::{AutoDetect, Gres, Listed};
-use crate::model::Vendor;
+use crate::model::{GpuKey, Vendor};
 use crate::report::Gpu;
 
 /// The meaning of every number, and whether it rests on `slurm.conf`
@@ -61,7 +61,7 @@ fn detected(
     gres: &Gres,
     gpus: &[Gpu],
     vendor: &Vendor,
-    order: fn(&[&Gpu]) -> Result<Vec<String>, String>,
+    order: fn(&[&Gpu]) -> Result<Vec<GpuKey>, String>,
 ) -> Result<(Vec<Slot>, bool), String> {
     let found: Vec<&Gpu> = gpus.iter().filter(|gpu| gpu.vendor == *vendor && !gpu.excluded).collect();
     if found.is_empty() {
@@ -133,18 +133,18 @@ fn typed(listed: &Listed, kinds: &[&str], gpu: &Gpu) -> Result<(), String> {
     Err(format!("line {}: whether {} is of Type {kind} is not certain", listed.line, gpu.key))
 }
 
-fn by_nvml(gpus: &[&Gpu]) -> Result<Vec<String>, String> {
-    let mut places: Vec<(u32, &str)> = Vec::new();
+fn by_nvml(gpus: &[&Gpu]) -> Result<Vec<GpuKey>, String> {
+    let mut places: Vec<(u32, &GpuKey)> = Vec::new();
     for gpu in gpus {
         let index = gpu.nvml_index.ok_or_else(|| format!("whether NVML lists {} is not known", gpu.key))?;
         places.push((index, &gpu.key));
     }
     places.sort_unstable();
-    Ok(places.into_iter().map(|(_, key)| key.to_owned()).collect())
+    Ok(places.into_iter().map(|(_, key)| key.clone()).collect())
 }
 
 /// The inventory is in PCI order within a vendor.
-fn by_address(gpus: &[&Gpu]) -> Result<Vec<String>, String> {
+fn by_address(gpus: &[&Gpu]) -> Result<Vec<GpuKey>, String> {
     let mut sorted = gpus.to_vec();
     sorted.sort_by_key(|gpu| gpu.pci.clone());
     match sorted.windows(2).find(|pair| pair[0].pci == pair[1].pci) {
@@ -158,24 +158,24 @@ fn by_address(gpus: &[&Gpu]) -> Result<Vec<String>, String> {
     }
 }
 
-fn by_file(gpus: &[&Gpu]) -> Result<Vec<String>, String> {
-    let mut files: Vec<(&str, &str)> = Vec::new();
+fn by_file(gpus: &[&Gpu]) -> Result<Vec<GpuKey>, String> {
+    let mut files: Vec<(&str, &GpuKey)> = Vec::new();
     for gpu in gpus {
         let node = gpu.nodes.iter().find(|node| node.gate);
         let node = node.ok_or_else(|| format!("{} has no device node", gpu.key))?;
         files.push((&node.path, &gpu.key));
     }
     files.sort_by(|one, two| natural_order(one.0, two.0));
-    Ok(files.into_iter().map(|(_, key)| key.to_owned()).collect())
+    Ok(files.into_iter().map(|(_, key)| key.clone()).collect())
 }
 
 /// The device that one of Slurm's numbers means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Slot {
     /// A whole GPU, by key.
-    Whole(String),
+    Whole(GpuKey),
     /// A part of a GPU: its key, and the instances as `KEY/GI/CI`.
-    Part(String, Vec<String>),
+    Part(GpuKey, Vec<GpuKey>),
     /// A file that is no GPU of the inventory.
     Strange(String),
 }
@@ -206,7 +206,7 @@ const CAPABILITY: &str = "/dev/nvidia-caps/nvidia-cap";
 
 /// The instances whose two capabilities are listed; `None` if a capability is left
 /// over.
-fn instances(caps: &[&String], gpu: &Gpu) -> Option<Vec<String>> {
+fn instances(caps: &[&String], gpu: &Gpu) -> Option<Vec<GpuKey>> {
     let minors: Option<Vec<u32>> =
         caps.iter().map(|cap| cap.strip_prefix(CAPABILITY)?.parse().ok()).collect();
     let minors = minors?;
@@ -216,7 +216,7 @@ fn instances(caps: &[&String], gpu: &Gpu) -> Option<Vec<String>> {
     if found.is_empty() || !minors.iter().all(used) {
         return None;
     }
-    found.into_iter().map(|instance| instance.key(gpu)).collect()
+    found.into_iter().map(|instance| instance.compute_key(gpu)).collect()
 }
 
 /// Compares as people do: runs of digits by their value.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::gres::{self, Names};
 use super::order::{self, Slot};
+use crate::model::GpuKey;
 use crate::observation::Slurm;
 use crate::report::{Gpu, GpuSet, MigInstance};
 use crate::slurm_conf::short;
@@ -17,9 +18,9 @@ const NUMBER_LIMIT: usize = 1 << 17;
 /// A set while it is collected.
 #[derive(Debug, Default)]
 pub(super) struct SetBuilder {
-    keys: BTreeSet<String>,
-    instances: BTreeSet<String>,
-    maybe: BTreeSet<String>,
+    keys: BTreeSet<GpuKey>,
+    instances: BTreeSet<GpuKey>,
+    maybe: BTreeSet<GpuKey>,
     /// Whether any GPU may be meant.
     any: bool,
     why: Vec<String>,
@@ -57,7 +58,7 @@ impl SetBuilder {
     /// The set, GPUs in inventory order.
     pub(super) fn set(self, gpus: &[Gpu]) -> GpuSet {
         let Self { keys, instances, maybe, any, why, .. } = self;
-        let pick = |test: &dyn Fn(&String) -> bool| {
+        let pick = |test: &dyn Fn(&GpuKey) -> bool| {
             gpus.iter().map(|gpu| gpu.key.clone()).filter(|key| test(key)).collect::<Vec<_>>()
         };
         let certain = pick(&|key| keys.contains(key));
@@ -190,7 +191,7 @@ fn mig(entry: &str, rest: &str, gpus: &[Gpu], found: &mut SetBuilder) {
     let is_meant =
         |mig: &&MigInstance| mig.uuid.as_deref().is_some_and(|uuid| uuid.eq_ignore_ascii_case(entry));
     if let Some((gpu, mig)) = gpus.iter().find_map(|gpu| Some((gpu, gpu.mig.iter().find(is_meant)?))) {
-        match mig.key(gpu).filter(|_| !mig.uuid_assumed) {
+        match mig.compute_key(gpu).filter(|_| !mig.uuid_assumed) {
             Some(key) => {
                 found.keys.insert(gpu.key.clone());
                 found.instances.insert(key);
@@ -220,7 +221,7 @@ fn mig(entry: &str, rest: &str, gpus: &[Gpu], found: &mut SetBuilder) {
         [gpu] if is_uuid(rest) => {
             found.keys.insert(gpu.key.clone());
             match gpu.mig.iter().any(|mig| mig.gi == gi && mig.ci == Some(ci)) {
-                true => _ = found.instances.insert(format!("{}/{gi}/{ci}", gpu.key)),
+                true => _ = found.instances.insert(gpu.key.instance(gi, Some(ci))),
                 false => found.explain(format!("{} has no MIG instance {gi}/{ci}", gpu.key)),
             }
         }

@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn reasons() {
         let gpu = |minor: u32| Gpu {
-            key: format!("GPU-{minor}{minor}"),
+            key: format!("GPU-{minor}{minor}").into(),
             uuid: Some(format!("GPU-{minor}{minor}")),
             vendor: crate::model::Vendor::Nvidia,
             minor: Some(minor),
@@ -150,7 +150,7 @@ mod tests {
 
     fn compare(observation: &Observation) -> usize {
         let answer = node(observation, &CallerAllocation::default(), &TimeLimit::default()).unwrap();
-        let reported: Vec<_> = answer.cgroups.iter().flatten().flat_map(|one| &one.processes).collect();
+        let reported: Vec<_> = answer.cgroups.iter().flat_map(|one| &one.processes).collect();
         let details = observation.processes.iter().filter_map(|one| Some((one, one.detail.as_ref()?)));
         let mut compared = 0;
         for (process, detail) in details {
@@ -160,7 +160,7 @@ mod tests {
                 Some(cgroup_gpus.asked(&detail.live)),
                 one.visible.as_ref().map(|one| one.live.clone())
             );
-            assert_eq!(Some(cgroup_gpus.gpus()), answer.gpus.as_deref());
+            assert_eq!(cgroup_gpus.gpus(), answer.gpus);
             compared += 1;
         }
         compared

@@ -2,7 +2,7 @@
 
 use crate::observation::Observation;
 use crate::policy::TimeLimit;
-use crate::report::Payload;
+use crate::report::NodeAnswer;
 
 use super::error::AnalyseError;
 use super::joined_node::{JoinedNode, by_cgroup, in_scope};
@@ -13,7 +13,7 @@ use super::processes::Processes;
 /// # Errors
 ///
 /// A cgroup of the scope that the observation lacks.
-pub fn cgroups(observation: &Observation, limit: &TimeLimit) -> Result<Payload, AnalyseError> {
+pub fn cgroups(observation: &Observation, limit: &TimeLimit) -> Result<NodeAnswer, AnalyseError> {
     let mut join = JoinedNode::new(observation, limit);
     let mut processes = Processes::default();
     let inside = by_cgroup(observation);

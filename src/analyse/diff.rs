@@ -3,7 +3,7 @@
 use crate::gpu;
 use crate::observation::Observation;
 use crate::policy::{AlwaysListed, Decoder, Policy, TimeLimit};
-use crate::report::{Change, Diff, GpuChange, ListedRule, Omitted, Payload};
+use crate::report::{Change, Diff, DiffAnswer, GpuChange, ListedRule, Omitted};
 
 use super::error::AnalyseError;
 use super::gpu_verdicts::gpu_verdicts;
@@ -18,7 +18,7 @@ pub fn diff(
     b: (&Observation, &Subject),
     names: (&str, &str),
     limit: &TimeLimit,
-) -> Result<Payload, AnalyseError> {
+) -> Result<DiffAnswer, AnalyseError> {
     let mut decoder = Decoder::within(limit);
     let from = Policies::new(a.0).of_subject(a.1, &mut decoder)?;
     let to = Policies::new(b.0).of_subject(b.1, &mut decoder)?;
@@ -47,7 +47,7 @@ pub fn diff(
         omitted,
         node: None,
     };
-    Ok(Payload { diff: Some(diff), gpus: Some(gpus), ..Payload::default() })
+    Ok(DiffAnswer { gpus, diff })
 }
 
 /// The differences of two policies, and how many are left out because they have no

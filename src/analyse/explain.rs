@@ -6,7 +6,7 @@ use crate::bytecode::{Insn, disasm};
 use crate::model::{Device, Request, Verdict};
 use crate::observation::{Map, Observation, Program, Text};
 use crate::policy::{Combination, Context, Decoder, Followed, FollowedStep, TimeLimit};
-use crate::report::{Effective, Payload, ProgramProof, Proof, Step};
+use crate::report::{Effective, ProgramProof, Proof, Step};
 
 use super::attachment::Tree;
 use super::error::AnalyseError;
@@ -21,7 +21,7 @@ pub fn explain(
     device: Device,
     request: Request,
     limit: &TimeLimit,
-) -> Result<Payload, AnalyseError> {
+) -> Result<Proof, AnalyseError> {
     let mut decoder = Decoder::within(limit);
     let policies = Policies::new(observation);
     let (target, places, cgroup_id) = places(observation, subject)?;
@@ -47,7 +47,7 @@ pub fn explain(
             program_proof(program, followed, place, context.maps)
         })
         .collect();
-    let answer = Proof {
+    Ok(Proof {
         target,
         device: format!("{device} {}", request.letters()),
         programs: proofs,
@@ -61,8 +61,7 @@ pub fn explain(
         devices_v1: devices_v1(observation, subject, proof.verdict, verdict),
         verdict,
         why,
-    };
-    Ok(Payload { proof: Some(answer), ..Payload::default() })
+    })
 }
 
 /// The path that is asked about, its programs in run order, and its id.

@@ -69,18 +69,10 @@ fn gpu_verdict(gpu: &Gpu, policy: Policy, decoder: &Decoder) -> GpuVerdict {
 
 fn instances(gpu: &Gpu, answer: Verdict, policy: Policy, decoder: &Decoder) -> Vec<InstanceVerdict> {
     let verdict = |part: &MigInstance| InstanceVerdict {
-        instance: self::instance(gpu, part),
+        instance: part.key(gpu),
         verdict: of_instance(part, answer, policy, decoder),
     };
     gpu.mig.iter().map(verdict).collect()
-}
-
-/// The name of an instance in answers.
-pub(super) fn instance(gpu: &Gpu, instance: &MigInstance) -> String {
-    match instance.ci {
-        Some(ci) => format!("{}/{}/{ci}", gpu.key, instance.gi),
-        None => format!("{}/{}", gpu.key, instance.gi),
-    }
 }
 
 /// An instance takes its GPU and the capabilities of both levels, which are

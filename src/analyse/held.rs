@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::gpu::SharedNode;
-use crate::model::{DeviceType, SharedRole};
+use crate::model::{DeviceType, GpuKey, SharedRole};
 use crate::observation::HeldDevice;
 use crate::report::Gpu;
 
@@ -13,7 +13,7 @@ use crate::report::Gpu;
 #[derive(Debug, Default)]
 pub(super) struct Numbers {
     gpus: BTreeMap<(u32, u32), usize>,
-    instances: BTreeMap<(u32, u32), String>,
+    instances: BTreeMap<(u32, u32), GpuKey>,
     shared: BTreeMap<(u32, u32), SharedRole>,
 }
 
@@ -21,8 +21,8 @@ pub(super) struct Numbers {
 /// order of the inventory.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Held {
-    pub(super) gpus: Vec<String>,
-    pub(super) instances: Vec<String>,
+    pub(super) gpus: Vec<GpuKey>,
+    pub(super) instances: Vec<GpuKey>,
     pub(super) shared: Vec<SharedRole>,
 }
 
@@ -53,8 +53,7 @@ impl Numbers {
     fn add_instances(&mut self, gpu: &Gpu) {
         for instance in &gpu.mig {
             let number = instance.major.zip(instance.ci_minor);
-            self.instances
-                .extend(number.map(|number| (number, super::gpu_verdicts::instance(gpu, instance))));
+            self.instances.extend(number.map(|number| (number, instance.key(gpu))));
         }
     }
 

@@ -7,7 +7,7 @@ use super::processes::Processes;
 use crate::gpu;
 use std::collections::BTreeSet;
 
-use crate::model::{DeviceType, InstanceKey};
+use crate::model::{DeviceType, GpuKey};
 use crate::observation::{Answer, Detail, GpuFacts, HeldDevice, Observation, Text};
 use crate::policy::TimeLimit;
 use crate::report::{DevicesEvent, Gpu, GpuIndexes};
@@ -53,11 +53,12 @@ impl Holdings {
     /// The numbers of the one GPU that these devices are of; `None` where they are of none
     /// or of several.
     pub fn gpu(&self, devices: &DevicesEvent) -> Option<GpuIndexes> {
-        let instances = devices.held_instances.iter().filter_map(|key| InstanceKey::parse(key));
-        let mut keys: Vec<&str> = devices.held.iter().map(String::as_str).collect();
-        keys.extend(instances.map(|instance| instance.gpu));
-        let (first, rest) = keys.split_first()?;
-        let gpu = self.gpus.iter().find(|gpu| gpu.key == **first && rest.iter().all(|key| key == first))?;
+        let all = || devices.held.iter().chain(&devices.held_instances);
+        let first = all().next()?;
+        let gpu = self.gpus.iter().find(|gpu| first.is_of(&gpu.key))?;
+        if !all().all(|key| key.is_of(&gpu.key)) {
+            return None;
+        }
         Some(GpuIndexes {
             key: gpu.key.clone(),
             uuid: gpu.uuid.clone(),
@@ -94,7 +95,7 @@ pub fn denied_of(
     pid: u32,
     devices: &[HeldDevice],
     limit: &TimeLimit,
-) -> Option<Vec<String>> {
+) -> Option<Vec<GpuKey>> {
     let mut process = observation.processes.iter().find(|process| process.pid == pid)?.clone();
     let unasked = || Answer::Missing(String::new());
     process.detail = Some(Detail {

@@ -4,11 +4,20 @@
 //! `explain`, `check` and `watch` answer one question each and look at its verdict by
 //! themselves.
 
-use crate::model::{CheckState, JobEvidence, RepairState, ValueState, Verdict, Verdicts};
-use crate::report::{GpuSet, NodeDiff, OwnerSets, Payload, Policy, Process};
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::model::{CheckState, JobEvidence, RepairState, ValueState, Verdict};
+use crate::report::{
+    ActivityAnswer, AuditAnswer, Change, CompactAnswer, DiffAnswer, DoctorAnswer, ExplainAnswer, FleetAnswer,
+    FreeAnswer, GpuSet, JobsAnswer, JournalsAnswer, KindsAnswer, Leftover, LeftoversAnswer, MatrixAnswer,
+    NodeAnswer, NodeDiff, Nothing, OwnerSets, PageAnswer, Policy, Process, ProgramsAnswer, RegionAnswer,
+    RepairAnswer, VgpuAnswer,
+};
 
 /// The unknown parts, a few words each.
-pub fn unknown_parts(payload: &Payload) -> Vec<&'static str> {
+pub fn unknown_parts(payload: &NodeAnswer) -> Vec<&'static str> {
     let parts = [
         (has_unknown_verdict(payload), "what some cgroups may open"),
         (has_unknown_process(payload), "what some processes ask for or hold"),
@@ -17,27 +26,107 @@ pub fn unknown_parts(payload: &Payload) -> Vec<&'static str> {
     parts.into_iter().filter(|(is_unknown, _)| *is_unknown).map(|(_, what)| what).collect()
 }
 
-/// Whether something that can be known is not. An allocation cannot be known outside of
-/// Slurm's hooks, so that it is unknown leaves nothing out.
-pub fn has_unknown(payload: &Payload) -> bool {
-    has_unknown_verdict(payload)
-        || has_unknown_process(payload)
-        || has_unknown_set(payload)
-        || payload.doctor.iter().flatten().any(|check| check.state == CheckState::Unknown)
-        || payload.audit.as_ref().is_some_and(|audit| audit.unknown)
-        || payload.repair.as_ref().is_some_and(|repair| repair.state == RepairState::Unknown)
-        || payload.processes.iter().flatten().any(has_unknown_limit)
-        || payload.fleet.as_ref().is_some_and(|fleet| fleet.is_incomplete())
+/// What a command answers.
+pub trait CommandAnswer: Serialize {
+    /// Whether something that can be known is not.
+    fn has_unknown(&self) -> bool {
+        false
+    }
+
+    /// Its policies: of those without a short form, not all rules are listed.
+    fn policies(&self) -> Option<&BTreeMap<String, Policy>> {
+        None
+    }
 }
 
-fn has_unknown_process(payload: &Payload) -> bool {
-    if payload.cgroups.iter().flatten().any(|cgroup| cgroup.unseen.is_some()) {
-        return true;
+impl CommandAnswer for NodeAnswer {
+    /// An allocation cannot be known outside of Slurm's hooks, so that it is unknown leaves
+    /// nothing out.
+    fn has_unknown(&self) -> bool {
+        has_unknown_verdict(self) || has_unknown_process(self) || has_unknown_set(self)
     }
-    let cgroups = payload.cgroups.iter().flatten().flat_map(|cgroup| &cgroup.processes);
-    let leftovers = payload.leftovers.iter().flatten();
-    leftovers.clone().any(|leftover| leftover.belongs_by == JobEvidence::Unknown)
-        || cgroups.chain(leftovers.map(|leftover| &leftover.process)).any(is_unseen)
+
+    fn policies(&self) -> Option<&BTreeMap<String, Policy>> {
+        Some(&self.policies)
+    }
+}
+
+impl CommandAnswer for AuditAnswer {
+    fn has_unknown(&self) -> bool {
+        self.audit.unknown
+    }
+}
+
+impl CommandAnswer for ProgramsAnswer {
+    fn has_unknown(&self) -> bool {
+        self.policies.values().any(is_unknown)
+    }
+
+    fn policies(&self) -> Option<&BTreeMap<String, Policy>> {
+        Some(&self.policies)
+    }
+}
+
+impl CommandAnswer for LeftoversAnswer {
+    fn has_unknown(&self) -> bool {
+        let is_unknown = |it: &Leftover| it.belongs_by == JobEvidence::Unknown || is_unseen(&it.process);
+        self.leftovers.iter().any(is_unknown)
+    }
+}
+
+impl CommandAnswer for ExplainAnswer {
+    fn has_unknown(&self) -> bool {
+        self.proof.verdict == Verdict::Unknown
+    }
+}
+
+impl CommandAnswer for VgpuAnswer {
+    fn has_unknown(&self) -> bool {
+        self.processes.iter().any(has_unknown_limit)
+    }
+}
+
+impl CommandAnswer for RepairAnswer {
+    fn has_unknown(&self) -> bool {
+        self.repair.state == RepairState::Unknown
+    }
+}
+
+impl CommandAnswer for DoctorAnswer {
+    fn has_unknown(&self) -> bool {
+        self.doctor.iter().any(|check| check.state == CheckState::Unknown)
+    }
+}
+
+impl CommandAnswer for DiffAnswer {
+    fn has_unknown(&self) -> bool {
+        let node = self.diff.node.as_ref();
+        self.diff.unknown
+            || self.diff.changes.iter().any(is_of_unknown)
+            || node.is_some_and(is_unknown_change)
+    }
+}
+
+impl CommandAnswer for FleetAnswer {
+    fn has_unknown(&self) -> bool {
+        self.fleet.is_incomplete()
+    }
+}
+
+impl CommandAnswer for ActivityAnswer {}
+impl CommandAnswer for CompactAnswer {}
+impl CommandAnswer for FreeAnswer {}
+impl CommandAnswer for JobsAnswer {}
+impl CommandAnswer for JournalsAnswer {}
+impl CommandAnswer for KindsAnswer {}
+impl CommandAnswer for MatrixAnswer {}
+impl CommandAnswer for Nothing {}
+impl CommandAnswer for PageAnswer {}
+impl CommandAnswer for RegionAnswer {}
+
+fn has_unknown_process(payload: &NodeAnswer) -> bool {
+    let mut cgroups = payload.cgroups.iter();
+    cgroups.any(|cgroup| cgroup.unseen.is_some() || cgroup.processes.iter().any(is_unseen))
 }
 
 /// Whether a process could not be looked into. An environment in memory that cannot
@@ -56,7 +145,7 @@ fn has_unknown_limit(process: &Process) -> bool {
     process.vgpu.as_ref().is_some_and(|limits| limits.is_unknown() && limits.may_use_gpu())
 }
 
-fn has_unknown_set(payload: &Payload) -> bool {
+fn has_unknown_set(payload: &NodeAnswer) -> bool {
     let sets = |owner: &OwnerSets| is_unknown_set(&owner.allowed) || is_unknown_set(&owner.held);
     payload.owners.iter().flatten().any(sets)
 }
@@ -65,23 +154,18 @@ fn is_unknown_set(set: &GpuSet) -> bool {
     set.gpus.is_none() || !set.unknown.is_empty()
 }
 
-fn has_unknown_verdict(payload: &Payload) -> bool {
-    let mut cgroups = payload.cgroups.iter().flatten().flat_map(|cgroup| &cgroup.gpus);
-    let mut checks = payload.checks.iter().flatten();
-    let changes = payload.diff.iter().flat_map(|diff| &diff.changes);
-    payload.policies.iter().flatten().any(|(_, policy)| is_unknown(policy))
-        || cgroups.any(|gpu| gpu.verdict == Verdict::Unknown)
-        || checks.any(|check| check.verdict == Verdicts::Unknown)
-        || payload.proof.iter().any(|proof| proof.verdict == Verdict::Unknown)
-        || payload.diff.iter().any(|diff| diff.unknown)
-        || payload.diff.iter().filter_map(|diff| diff.node.as_ref()).any(is_unknown_change)
-        || changes.flat_map(|change| [change.from, change.to]).any(|verdict| verdict == Verdict::Unknown)
+fn has_unknown_verdict(payload: &NodeAnswer) -> bool {
+    let mut cgroups = payload.cgroups.iter().flat_map(|cgroup| &cgroup.gpus);
+    payload.policies.values().any(is_unknown) || cgroups.any(|gpu| gpu.verdict == Verdict::Unknown)
 }
 
 fn is_unknown_change(node: &NodeDiff) -> bool {
-    let changes = node.policies.iter().flat_map(|policy| &policy.changes);
     node.gpus.iter().any(|owner| !owner.unknown.is_empty())
-        || changes.flat_map(|change| [change.from, change.to]).any(|verdict| verdict == Verdict::Unknown)
+        || node.policies.iter().flat_map(|policy| &policy.changes).any(is_of_unknown)
+}
+
+fn is_of_unknown(change: &Change) -> bool {
+    [change.from, change.to].contains(&Verdict::Unknown)
 }
 
 fn is_unknown(policy: &Policy) -> bool {
@@ -97,42 +181,42 @@ mod tests {
         GpuSet { gpus: Some(Vec::new()), ..GpuSet::default() }
     }
 
-    fn owner(allocated: GpuSet, allowed: GpuSet, held: GpuSet) -> Payload {
+    fn owner(allocated: GpuSet, allowed: GpuSet, held: GpuSet) -> NodeAnswer {
         let sets = OwnerSets { allocated, allowed, held, ..OwnerSets::default() };
-        Payload { owners: Some(vec![sets]), ..Payload::default() }
+        NodeAnswer { owners: Some(vec![sets]), ..NodeAnswer::default() }
     }
 
-    fn process(at_exec: ValueState, live: ValueState, held_unknown: Option<&str>) -> Payload {
+    fn process(at_exec: ValueState, live: ValueState, held_unknown: Option<&str>) -> NodeAnswer {
         let asked = |state| Asked { state, ..Asked::default() };
         let visible = Visible { at_exec: asked(at_exec), live: asked(live), ..Visible::default() };
         let held_unknown = held_unknown.map(str::to_owned);
         let process = Process { visible: Some(visible), held_unknown, ..Process::default() };
         let cgroup = Cgroup { processes: vec![process], ..Cgroup::default() };
-        Payload { cgroups: Some(vec![cgroup]), ..Payload::default() }
+        NodeAnswer { cgroups: vec![cgroup], ..NodeAnswer::default() }
     }
 
     /// Make sure that an allocation may be unknown and the other sets may not.
     #[test]
     fn unknown_sets() {
-        let maybe = || GpuSet { unknown: vec!["GPU-1".to_owned()], ..known() };
-        assert!(!has_unknown(&owner(GpuSet::default(), known(), known())));
-        assert!(!has_unknown(&owner(maybe(), known(), known())));
-        assert!(has_unknown(&owner(known(), GpuSet::default(), known())));
-        assert!(has_unknown(&owner(known(), known(), maybe())));
+        let maybe = || GpuSet { unknown: vec!["GPU-1".into()], ..known() };
+        assert!(!owner(GpuSet::default(), known(), known()).has_unknown());
+        assert!(!owner(maybe(), known(), known()).has_unknown());
+        assert!(owner(known(), GpuSet::default(), known()).has_unknown());
+        assert!(owner(known(), known(), maybe()).has_unknown());
     }
 
     /// Make sure that one readable environment is enough, and that descriptors
     /// have to be seen.
     #[test]
     fn unknown_processes() {
-        assert!(!has_unknown(&process(ValueState::Value, ValueState::Unknown, None)));
-        assert!(!has_unknown(&process(ValueState::Unknown, ValueState::Unset, None)));
-        assert!(has_unknown(&process(ValueState::Unknown, ValueState::Unknown, None)));
-        assert!(has_unknown(&process(ValueState::Unset, ValueState::Unset, Some("no right"))));
+        assert!(!process(ValueState::Value, ValueState::Unknown, None).has_unknown());
+        assert!(!process(ValueState::Unknown, ValueState::Unset, None).has_unknown());
+        assert!(process(ValueState::Unknown, ValueState::Unknown, None).has_unknown());
+        assert!(process(ValueState::Unset, ValueState::Unset, Some("no right")).has_unknown());
         let mut ended = process(ValueState::Unknown, ValueState::Unknown, None);
-        ended.cgroups.iter_mut().flatten().flat_map(|one| &mut one.processes).for_each(|one| {
+        ended.cgroups.iter_mut().flat_map(|one| &mut one.processes).for_each(|one| {
             one.state = Some(crate::model::ProcessState::Zombie);
         });
-        assert!(!has_unknown(&ended));
+        assert!(!ended.has_unknown());
     }
 }

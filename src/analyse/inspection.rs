@@ -13,14 +13,14 @@ use crate::model::{Device, Owner, OwnerKind, Request, Verdict};
 use crate::observation::{Observation, Text};
 use crate::owner::JobName;
 use crate::policy::{Followed, TimeLimit};
-use crate::report::{Decision, Gpu, GpuSet, OwnerSets, Payload};
+use crate::report::{Decision, Gpu, GpuSet, NodeAnswer, OwnerSets};
 use crate::{gpu, observation};
 
 /// The answer of `node`, and further questions about the same observation.
 #[derive(Debug)]
 pub struct Inspection<'a> {
     join: JoinedNode<'a>,
-    payload: Payload,
+    payload: NodeAnswer,
     cgroups: HashMap<&'a Text, &'a observation::Cgroup>,
     paths: Vec<Text>,
     shared: Vec<SharedNode>,
@@ -94,7 +94,7 @@ impl<'a> Inspection<'a> {
     }
 
     /// The answer of `node`: cgroups in walk order, owners, programs, GPUs.
-    pub fn payload(&self) -> &Payload {
+    pub fn payload(&self) -> &NodeAnswer {
         &self.payload
     }
 
@@ -104,12 +104,12 @@ impl<'a> Inspection<'a> {
     }
 
     /// The answer, taken out.
-    pub fn into_payload(self) -> Payload {
+    pub fn into_payload(self) -> NodeAnswer {
         self.payload
     }
 
     /// The answer, and what it was joined of: programs that are decoded already.
-    pub(super) fn into_parts(self) -> (JoinedNode<'a>, Payload) {
+    pub(super) fn into_parts(self) -> (JoinedNode<'a>, NodeAnswer) {
         (self.join, self.payload)
     }
 
@@ -205,7 +205,7 @@ pub fn to_verify(observation: &Observation, limit: &TimeLimit) -> Result<ToVerif
 /// The same of a node that is analysed already.
 pub(crate) fn questions(inspection: &Inspection<'_>) -> ToVerify {
     let mut seen = BTreeSet::new();
-    let cgroups = inspection.payload().cgroups.iter().flatten().zip(inspection.paths());
+    let cgroups = inspection.payload().cgroups.iter().zip(inspection.paths());
     let different = cgroups.filter(|(cgroup, path)| {
         let observed = inspection.cgroup(path);
         let has_processes = observed.is_some_and(|observed| !observed.pids.is_empty());

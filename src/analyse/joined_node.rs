@@ -10,7 +10,7 @@ use crate::model::{CgroupPath, Device, Request, Verdict};
 use crate::observation::{self, Observation, Process, Program, Text};
 use crate::owner::Directory;
 use crate::policy::{Decoder, Followed, Policy, TimeLimit};
-use crate::report::{self, Cgroup, Effective, Gpu, Payload};
+use crate::report::{self, Cgroup, Effective, Gpu, NodeAnswer};
 use crate::vgpu::Survey;
 
 use super::attachment::Tree;
@@ -207,18 +207,18 @@ impl<'a> JoinedNode<'a> {
     }
 
     /// The answer with these cgroups, their programs and policies.
-    pub(super) fn finish(&mut self, cgroups: Vec<Cgroup>) -> Payload {
+    pub(super) fn finish(&mut self, cgroups: Vec<Cgroup>) -> NodeAnswer {
         let used: BTreeSet<u32> =
             cgroups.iter().flat_map(|cgroup| &cgroup.programs).map(|program| program.id).collect();
         let programs =
             programs::table(self.observation, &used, &self.policies, &mut self.table, self.decoder.get_mut());
-        Payload {
-            programs: Some(programs),
-            cgroups: Some(cgroups),
-            policies: Some(std::mem::take(&mut self.table.policies)),
-            gpus: Some(self.gpus.clone()),
+        NodeAnswer {
+            programs,
+            cgroups,
+            policies: std::mem::take(&mut self.table.policies),
+            gpus: self.gpus.clone(),
             gpus_unread: self.observation.gpu_facts.unread,
-            ..Payload::default()
+            ..NodeAnswer::default()
         }
     }
 }

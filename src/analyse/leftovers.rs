@@ -1,19 +1,17 @@
 //! The answer of `gpumap leftovers`: processes of one job that still hold its GPUs, and
 //! which of them `--kill` may end.
 
-use jiff::Timestamp;
-
 use super::allocated::{CallerAllocation, source};
 use super::error::AnalyseError;
 use super::job_claim;
 use super::joined_node::JoinedNode;
 use super::processes::Processes;
 use crate::allocation::{Numbering, of_hook};
-use crate::model::{JobEvidence, JobIdSource, NoteCode, Owner};
+use crate::model::{GpuKey, JobEvidence, JobIdSource, NoteCode, Owner, Time};
 use crate::observation::{Answer, Cgroup, Environment, Observation, Problem, Process};
 use crate::owner::{Directory, JobName, inner_job};
 use crate::policy::TimeLimit;
-use crate::report::{GpuSet, Leftover, Note, Payload};
+use crate::report::{GpuSet, Leftover, LeftoversAnswer, Note};
 
 /// The processes of a job that hold one of its GPUs.
 ///
@@ -30,7 +28,7 @@ pub fn leftovers(
     job: &JobName,
     granted: &CallerAllocation,
     limit: &TimeLimit,
-) -> Result<Payload, AnalyseError> {
+) -> Result<LeftoversAnswer, AnalyseError> {
     let mut join = JoinedNode::new(observation, limit);
     let numbering = Numbering::new(&observation.slurm, &observation.host.name, &join.gpus);
     let source = source(observation, granted, &numbering, &join)?;
@@ -60,13 +58,8 @@ pub fn leftovers(
             found.push(leftover);
         }
     }
-    Ok(Payload {
-        job: Some(job.to_string()),
-        leftovers: Some(found),
-        gpus: Some(join.gpus),
-        notes: Some(notes(observation)),
-        ..Payload::default()
-    })
+    let (job, notes) = (job.to_string(), notes(observation));
+    Ok(LeftoversAnswer { gpus: join.gpus, job, leftovers: found, free: None, notes })
 }
 
 /// The cgroups of a job that list processes, by names that root's daemons gave, without
@@ -145,10 +138,10 @@ impl Search<'_> {
 
     /// Which of the GPUs that a process holds count against it. One that may
     /// be the job's does.
-    fn counted(&self, belongs_by: &JobEvidence, held: &[String]) -> Vec<String> {
+    fn counted(&self, belongs_by: &JobEvidence, held: &[GpuKey]) -> Vec<GpuKey> {
         let of_job =
             self.gpus.as_ref().filter(|set| set.gpus.is_some() && *belongs_by != JobEvidence::Cgroup);
-        let counts = |key: &&String| {
+        let counts = |key: &&GpuKey| {
             of_job.is_none_or(|set| set.gpus.iter().flatten().chain(&set.unknown).any(|own| own == *key))
         };
         held.iter().filter(counts).cloned().collect()
@@ -219,7 +212,7 @@ pub(super) fn spared_because(
             "it left the job's cgroup, and only Slurm's hook environment (SLURM_JOB_START_TIME) tells when the job began",
         );
     };
-    let started = process.started_at.as_ref().and_then(|text| text.parse::<Timestamp>().ok());
+    let started = process.started_at.as_ref().and_then(Time::timestamp);
     match started.map(|started| started.as_second().saturating_add(SLACK) >= began) {
         Some(true) => None,
         Some(false) => Some("it is older than the job"),
@@ -249,15 +242,15 @@ mod tests {
     }
 
     fn leftover(by: &str, uid: u32) -> Leftover {
-        let held = Some(vec!["GPU-1".to_owned()]);
-        let started_at = Some("2026-01-01T00:00:10Z".to_owned());
+        let held = Some(vec!["GPU-1".into()]);
+        let started_at = Some("2026-01-01T00:00:10Z".into());
         let process = Process { uid, held, started_at, ..Process::default() };
-        let gpus = vec!["GPU-1".to_owned()];
+        let gpus = vec!["GPU-1".into()];
         Leftover { process, gpus, belongs_by: JobEvidence::of(by), ..Leftover::default() }
     }
 
     fn granted(gpu: &str) -> GpuSet {
-        GpuSet { gpus: Some(vec![gpu.to_owned()]), ..GpuSet::default() }
+        GpuSet { gpus: Some(vec![gpu.into()]), ..GpuSet::default() }
     }
 
     /// Make sure that processes in the job's cgroup are ended, and that those of

@@ -2,7 +2,7 @@
 
 use crate::observation::{self, Observation};
 use crate::policy::TimeLimit;
-use crate::report::{Cgroup, Gpu, MappedRegion, Payload, Process};
+use crate::report::{Cgroup, Gpu, MappedRegion, Process, VgpuAnswer};
 use crate::vgpu::Survey;
 
 use super::error::AnalyseError;
@@ -17,7 +17,7 @@ use super::{asked_order, process_limits, scope};
 /// # Errors
 ///
 /// As [`super::node()`].
-pub fn limits(observation: &Observation, limit: &TimeLimit) -> Result<Payload, AnalyseError> {
+pub fn limits(observation: &Observation, limit: &TimeLimit) -> Result<VgpuAnswer, AnalyseError> {
     let (processes, gpus) = concerned(observation, limit)?;
     let mapped = |dev, inode| {
         let regions = processes.iter().filter_map(|process| process.vgpu.as_ref()?.region.as_ref());
@@ -36,8 +36,8 @@ pub fn limits(observation: &Observation, limit: &TimeLimit) -> Result<Payload, A
                 region: read.ok().cloned(),
             }
         });
-    let regions = Some(regions.collect());
-    Ok(Payload { regions, processes: Some(processes), gpus: Some(gpus), ..Payload::default() })
+    let regions = regions.collect();
+    Ok(VgpuAnswer { gpus, processes, regions })
 }
 
 /// The processes that have to do with the libraries, and the GPUs. Policies are

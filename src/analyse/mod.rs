@@ -56,7 +56,7 @@ pub use diff::diff;
 pub use error::AnalyseError;
 pub use explain::explain;
 pub use holdings::{Holdings, denied_of};
-pub use incomplete::{has_unknown, unknown_parts};
+pub use incomplete::{CommandAnswer, unknown_parts};
 pub(crate) use inspection::questions;
 pub use inspection::{Inspection, ToVerify, to_verify};
 pub use leftovers::{cgroups_of_job, is_in_cgroup_of, leftovers};

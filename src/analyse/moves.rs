@@ -5,11 +5,11 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::attachment::Tree;
 use super::diff::changes;
-use super::gpu_verdicts::{gpu_verdicts, instance};
+use super::gpu_verdicts::gpu_verdicts;
 use super::policies::Policies;
 use super::programs::writer_of;
 use super::rules;
-use crate::model::{CgroupPath, Owner, Verdict, Writer};
+use crate::model::{CgroupPath, GpuKey, Owner, Verdict, Writer};
 use crate::observation::{Cgroup, Map, Observation, Process, Program, Text};
 use crate::policy::{AlwaysListed, Decoder, Policy, TimeLimit};
 use crate::report::{Change, Effective, Gpu, Omitted, PolicyEvent, PolicyProgram};
@@ -20,11 +20,11 @@ use crate::{gpu, observation};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MovedReach {
     /// They can be opened now and could not before.
-    pub gained: Vec<String>,
+    pub gained: Vec<GpuKey>,
     /// They can no longer be opened.
-    pub lost: Vec<String>,
+    pub lost: Vec<GpuKey>,
     /// For these that is unknown on one side alone.
-    pub unknown: Vec<String>,
+    pub unknown: Vec<GpuKey>,
 }
 
 /// Whether a process left a job, container, pod or virtual machine: one that the
@@ -71,12 +71,12 @@ pub(super) fn difference(before: (&[Gpu], &OpenableGpus), after: (&[Gpu], &Opena
 }
 
 /// Every GPU and every instance with its verdict.
-fn verdicts((gpus, reach): (&[Gpu], &OpenableGpus)) -> Vec<(String, Verdict)> {
+fn verdicts((gpus, reach): (&[Gpu], &OpenableGpus)) -> Vec<(GpuKey, Verdict)> {
     let mut all = Vec::new();
     for (gpu, access) in gpus.iter().zip(&reach.gpus) {
         all.push((gpu.key.clone(), access.verdict));
         let instances = gpu.mig.iter().zip(&access.instances);
-        all.extend(instances.map(|(part, verdict)| (instance(gpu, part), *verdict)));
+        all.extend(instances.map(|(part, verdict)| (part.key(gpu), *verdict)));
     }
     all
 }
@@ -303,7 +303,7 @@ mod tests {
     #[test]
     fn lists() {
         use Verdict::{Allow, Deny, Unknown};
-        let gpu = |key: &str| Gpu { key: key.to_owned(), ..Gpu::default() };
+        let gpu = |key: &str| Gpu { key: key.into(), ..Gpu::default() };
         let gpus: Vec<Gpu> = ["a", "b", "c", "d"].map(gpu).into();
         let reach = |verdicts: [Verdict; 4]| OpenableGpus {
             gpus: verdicts.map(|verdict| GpuAccess { verdict, instances: Vec::new() }).into(),

@@ -4,7 +4,7 @@
 use crate::model::Owner;
 use crate::observation::Observation;
 use crate::policy::TimeLimit;
-use crate::report::{OwnerSets, Payload};
+use crate::report::{NodeAnswer, OwnerSets};
 
 use super::activity;
 use super::allocated::CallerAllocation;
@@ -23,12 +23,15 @@ pub fn node(
     observation: &Observation,
     granted: &CallerAllocation,
     limit: &TimeLimit,
-) -> Result<Payload, AnalyseError> {
+) -> Result<NodeAnswer, AnalyseError> {
     answer(&mut JoinedNode::new(observation, limit), granted)
 }
 
 /// The same with the state that further questions need.
-pub(super) fn answer(join: &mut JoinedNode<'_>, granted: &CallerAllocation) -> Result<Payload, AnalyseError> {
+pub(super) fn answer(
+    join: &mut JoinedNode<'_>,
+    granted: &CallerAllocation,
+) -> Result<NodeAnswer, AnalyseError> {
     let mut payload = cgroups_and_owners(join, granted)?;
     let reading = join.observation.activity.as_deref();
     if let Some((reading, activity)) = reading.zip(activity::of_present(join, &payload)) {
@@ -40,7 +43,7 @@ pub(super) fn answer(join: &mut JoinedNode<'_>, granted: &CallerAllocation) -> R
 
 /// Leaves out the rows of jobs of which only some steps were asked for (`is_whole`
 /// tells): a step's row would be mistaken for the job's.
-pub fn without_partial_jobs(payload: &mut Payload, is_whole: impl Fn(&Owner) -> bool) {
+pub fn without_partial_jobs(payload: &mut NodeAnswer, is_whole: impl Fn(&Owner) -> bool) {
     let owners = payload.owners.take().unwrap_or_default();
     let groups = owners.chunk_by(|_, next| next.depth > 0);
     let rows = groups.flat_map(|group| match group.split_first() {

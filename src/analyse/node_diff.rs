@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use crate::model::Owner;
+use crate::model::{GpuKey, Owner};
 use crate::observation::{Cgroup, Observation};
 use crate::policy::{Decoder, Policy, TimeLimit};
 use crate::report::{
@@ -149,9 +149,9 @@ fn flips(both: &[(&OwnerSets, &OwnerSets)]) -> Vec<OwnerGpus> {
 }
 
 fn flip(a: &OwnerSets, b: &OwnerSets) -> OwnerGpus {
-    let keys: BTreeSet<&String> = [a, b].into_iter().flat_map(|row| all(&row.allowed)).collect();
-    let of = |from: Option<bool>, to: Option<bool>| -> Vec<String> {
-        let is_it = |key: &&&String| (has(&a.allowed, key), has(&b.allowed, key)) == (from, to);
+    let keys: BTreeSet<&GpuKey> = [a, b].into_iter().flat_map(|row| all(&row.allowed)).collect();
+    let of = |from: Option<bool>, to: Option<bool>| -> Vec<GpuKey> {
+        let is_it = |key: &&&GpuKey| (has(&a.allowed, key), has(&b.allowed, key)) == (from, to);
         keys.iter().filter(is_it).map(|key| (*key).clone()).collect()
     };
     let unknown = [(None, Some(true)), (None, Some(false)), (Some(true), None), (Some(false), None)];
@@ -164,11 +164,11 @@ fn flip(a: &OwnerSets, b: &OwnerSets) -> OwnerGpus {
     }
 }
 
-fn all(set: &GpuSet) -> impl Iterator<Item = &String> {
+fn all(set: &GpuSet) -> impl Iterator<Item = &GpuKey> {
     set.gpus.iter().flatten().chain(&set.unknown)
 }
 
-fn has(set: &GpuSet, key: &String) -> Option<bool> {
+fn has(set: &GpuSet, key: &GpuKey) -> Option<bool> {
     let gpus = set.gpus.as_ref()?;
     if set.unknown.contains(key) { None } else { Some(gpus.contains(key)) }
 }

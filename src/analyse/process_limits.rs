@@ -1,6 +1,6 @@
 //! Limits of HAMi-core and SoftMig on one process.
 
-use crate::model::{DeviceType, InstanceKey, Owner, Verdict};
+use crate::model::{DeviceType, Owner, Verdict};
 use crate::observation;
 use crate::report::{Process, Vgpu};
 use crate::vgpu::{ProcessContext, memory_of};
@@ -40,7 +40,7 @@ pub(super) fn of(
 
 /// Whether neither a GPU nor any instance of it may be opened.
 fn is_denied(gpu: &str, view: &GpuVerdicts) -> bool {
-    let mut verdicts = view.verdicts.iter().filter(|verdict| verdict.gpu == gpu);
+    let mut verdicts = view.verdicts.iter().filter(|verdict| *verdict.gpu == *gpu);
     verdicts.any(|verdict| {
         let instances = verdict.instances.iter().map(|instance| instance.verdict);
         instances.chain([verdict.verdict]).all(|verdict| verdict == Verdict::Deny)
@@ -49,8 +49,7 @@ fn is_denied(gpu: &str, view: &GpuVerdicts) -> bool {
 
 /// Whether it has a GPU or an instance of it open.
 fn holds(process: &Process, gpu: &str) -> bool {
-    let is_part = |instance: &String| InstanceKey::is_on(instance, gpu);
-    process.held.iter().flatten().any(|held| held == gpu) || process.held_instances.iter().any(is_part)
+    process.held.iter().flatten().chain(&process.held_instances).any(|held| held.is_of(gpu))
 }
 
 /// Whether it has a GPU open, one that the inventory lacks too.

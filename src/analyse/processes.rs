@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use jiff::Timestamp;
 
-use crate::model::{ProcessState, Verdict, choosing_variables};
+use crate::model::{GpuKey, ProcessState, Time, Verdict, choosing_variables};
 use crate::observation::{Answer, Detail, Environment, Host, Process};
 use crate::report::{self, Asked, Visible};
 use crate::visible::asked;
@@ -25,7 +25,7 @@ impl Processes {
     pub(super) fn report(&mut self, process: &Process, join: &mut JoinedNode<'_>) -> report::Process {
         let mut answer = holding(process, join);
         let at = started_at(process, &join.observation.host);
-        answer.started_at = at.map(|at| at.to_string());
+        answer.started_at = at.map(Time::from);
         answer.age_seconds = at.and_then(|at| age(at, &join.observation.taken_at));
         if let Some(name) = join.user(process.uid) {
             answer.user = Some(name.lossy().into_owned());
@@ -87,19 +87,19 @@ pub(super) fn holding(process: &Process, join: &JoinedNode<'_>) -> report::Proce
 }
 
 /// What a process has open although its rules deny it now.
-fn denied(process: &report::Process, view: &GpuVerdicts) -> Vec<String> {
+fn denied(process: &report::Process, view: &GpuVerdicts) -> Vec<GpuKey> {
     let gpus = view.verdicts.iter().map(|gpu| (&gpu.gpu, gpu.verdict));
     let parts = view.verdicts.iter().flat_map(|gpu| &gpu.instances);
     let all = gpus.chain(parts.map(|part| (&part.instance, part.verdict)));
     let denied = all.filter(|(_, verdict)| *verdict == Verdict::Deny).map(|(name, _)| name);
     let held =
-        |name: &&String| process.held.iter().flatten().chain(&process.held_instances).any(|it| it == *name);
+        |name: &&GpuKey| process.held.iter().flatten().chain(&process.held_instances).any(|it| it == *name);
     denied.filter(held).cloned().collect()
 }
 
 /// When a process was started, to the second.
 fn started_at(process: &Process, host: &Host) -> Option<Timestamp> {
-    let boot: Timestamp = host.boot_time.as_deref()?.parse().ok()?;
+    let boot = host.boot_time.as_ref()?.timestamp()?;
     let seconds = process.start_time.checked_div(host.ticks_per_second?)?;
     let at = boot.as_second().checked_add(i64::try_from(seconds).ok()?)?;
     Timestamp::from_second(at).ok()
@@ -107,9 +107,8 @@ fn started_at(process: &Process, host: &Host) -> Option<Timestamp> {
 
 /// How many seconds before the observation something was; 0 for a process that
 /// started after the observation began.
-fn age(at: Timestamp, taken_at: &str) -> Option<u64> {
-    let taken_at: Timestamp = taken_at.parse().ok()?;
-    Some(u64::try_from(taken_at.as_second().checked_sub(at.as_second())?).unwrap_or(0))
+fn age(at: Timestamp, taken_at: &Time) -> Option<u64> {
+    Some(u64::try_from(taken_at.timestamp()?.as_second().checked_sub(at.as_second())?).unwrap_or(0))
 }
 
 /// A process without its details.

@@ -6,7 +6,7 @@ use crate::bytecode::{Insn, disasm};
 use crate::model::Writer;
 use crate::observation::{self, Observation};
 use crate::policy::{Decoder, TimeLimit};
-use crate::report::{Line, Payload, Place, Program};
+use crate::report::{Line, Place, Program, ProgramsAnswer};
 
 use super::attachment;
 use super::error::AnalyseError;
@@ -16,7 +16,11 @@ use super::subject;
 use super::writer;
 
 /// The answer of `gpumap prog`: the given programs with disassembly and rules.
-pub fn programs(observation: &Observation, ids: &[u32], limit: &TimeLimit) -> Result<Payload, AnalyseError> {
+pub fn programs(
+    observation: &Observation,
+    ids: &[u32],
+    limit: &TimeLimit,
+) -> Result<ProgramsAnswer, AnalyseError> {
     let mut decoder = Decoder::of_programs(&observation.programs, limit);
     let policies = Policies::new(observation);
     let mut rules = PolicyTable::new(&observation.gpu_facts);
@@ -33,7 +37,7 @@ pub fn programs(observation: &Observation, ids: &[u32], limit: &TimeLimit) -> Re
             entry.attached = places(observation, program.id);
         }
     }
-    Ok(Payload { programs: Some(programs), policies: Some(rules.policies), ..Payload::default() })
+    Ok(ProgramsAnswer { programs, policies: rules.policies, notes: Vec::new() })
 }
 
 /// The programs with these ids, and what each alone decides.

@@ -33,10 +33,9 @@ pub fn refusal(
     limit: &TimeLimit,
 ) -> Refusal {
     let proof = match explain(observation, &Subject::Cgroup(path.clone()), device, request, limit) {
-        Ok(answer) => answer.proof,
+        Ok(proof) => proof,
         Err(error) => return Refusal::Unknown(error.to_string()),
     };
-    let Some(proof) = proof else { return Refusal::Unknown(String::new()) };
     match proof.verdict {
         Verdict::Unknown => Refusal::Unknown(proof.why.unwrap_or_default()),
         Verdict::Allow => Refusal::Unknown(CHANGED.to_owned()),

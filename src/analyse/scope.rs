@@ -3,7 +3,7 @@
 //! `activity` needs it to know whose they are.
 
 use crate::allocation::Numbering;
-use crate::report::Payload;
+use crate::report::NodeAnswer;
 
 use super::allocated::CallerAllocation;
 use super::error::AnalyseError;
@@ -21,7 +21,7 @@ use super::{allocated, asked_order};
 pub(super) fn cgroups_and_owners(
     join: &mut JoinedNode<'_>,
     granted: &CallerAllocation,
-) -> Result<Payload, AnalyseError> {
+) -> Result<NodeAnswer, AnalyseError> {
     let observation = join.observation;
     let numbering = number(join);
     let source = allocated::source(observation, granted, &numbering, join)?;
@@ -40,7 +40,7 @@ pub(super) fn cgroups_and_owners(
     }
     let owners = asked_order::owners(observation, owners.finish(join, &numbering, &source));
     asked_order::cgroups(observation, &mut answer);
-    Ok(Payload { owners: Some(owners), ..join.finish(answer) })
+    Ok(NodeAnswer { owners: Some(owners), ..join.finish(answer) })
 }
 
 /// Gives the GPUs their numbers of Slurm's.

@@ -4,12 +4,12 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use crate::model::ValueState;
 use crate::model::Verdict;
+use crate::model::{GpuKey, ValueState};
 use crate::observation::UnseenProcesses;
 use crate::report::{Asked, Gpu, GpuSet, Process};
 
-use super::gpu_verdicts::{GpuVerdicts, instance};
+use super::gpu_verdicts::GpuVerdicts;
 
 /// The GPUs that at least one of these views allows.
 pub(super) fn allowed(views: &[Rc<GpuVerdicts>], gpus: &[Gpu]) -> GpuSet {
@@ -34,8 +34,8 @@ pub(super) fn allowed(views: &[Rc<GpuVerdicts>], gpus: &[Gpu]) -> GpuSet {
         for (number, part) in gpu.mig.iter().enumerate() {
             let of = |view: &GpuVerdicts| view.reach.gpus.get(index)?.instances.get(number).copied();
             match any(&of) {
-                Verdict::Allow => set.instances.push(instance(gpu, part)),
-                Verdict::Unknown => set.unknown.push(instance(gpu, part)),
+                Verdict::Allow => set.instances.push(part.key(gpu)),
+                Verdict::Unknown => set.unknown.push(part.key(gpu)),
                 Verdict::Deny => {}
             }
         }
@@ -71,7 +71,7 @@ pub(super) fn visible(
         }
     }
     let mut set = union.finish(gpus);
-    let may = |key: &String| allowed.gpus.iter().flatten().chain(&allowed.unknown).any(|open| open == key);
+    let may = |key: &GpuKey| allowed.gpus.iter().flatten().chain(&allowed.unknown).any(|open| open == key);
     set.unknown.retain(may);
     set
 }
@@ -92,8 +92,8 @@ fn nothing(asked: &Asked) -> Option<String> {
 }
 
 /// The GPUs that these processes hold although their rules deny it now.
-pub(super) fn held_denied(processes: &[&Process]) -> Vec<String> {
-    let names: BTreeSet<&String> = processes.iter().flat_map(|process| &process.held_denied).collect();
+pub(super) fn held_denied(processes: &[&Process]) -> Vec<GpuKey> {
+    let names: BTreeSet<&GpuKey> = processes.iter().flat_map(|process| &process.held_denied).collect();
     names.into_iter().cloned().collect()
 }
 
@@ -116,8 +116,8 @@ pub(super) fn held(processes: &[&Process], unseen: Option<&UnseenProcesses>, gpu
 /// The union of several processes' sets.
 #[derive(Default)]
 struct Union {
-    gpus: BTreeSet<String>,
-    instances: BTreeSet<String>,
+    gpus: BTreeSet<GpuKey>,
+    instances: BTreeSet<GpuKey>,
     missing: BTreeSet<String>,
     /// Why processes get nothing.
     empty: BTreeSet<String>,
@@ -137,7 +137,7 @@ impl Union {
         union
     }
 
-    fn add(&mut self, gpus: &[String], instances: &[String]) {
+    fn add(&mut self, gpus: &[GpuKey], instances: &[GpuKey]) {
         self.seen += 1;
         self.gpus.extend(gpus.iter().cloned());
         self.instances.extend(instances.iter().cloned());
@@ -170,7 +170,7 @@ fn unlooked() -> GpuSet {
     GpuSet { why: vec!["nobody looked into its processes".to_owned()], ..GpuSet::default() }
 }
 
-fn add(set: &mut GpuSet, key: String, verdict: Verdict) {
+fn add(set: &mut GpuSet, key: GpuKey, verdict: Verdict) {
     match verdict {
         Verdict::Allow => set.gpus.get_or_insert_default().push(key),
         Verdict::Unknown => set.unknown.push(key),

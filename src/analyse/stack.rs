@@ -5,7 +5,7 @@ use super::error::AnalyseError;
 use super::policies::Policies;
 use super::programs;
 use super::subject;
-use crate::model::{CgroupPath, Writer};
+use crate::model::{CgroupPath, Time, Writer};
 use crate::observation::{self, Observation, Process, Program, Text};
 use crate::policy::{Decoder, Policy};
 use crate::report::Effective;
@@ -32,7 +32,7 @@ pub struct ProgramInForce {
     /// The program's name; often empty.
     pub name: String,
     /// When it was loaded, RFC 3339; empty if unknown.
-    pub loaded_at: String,
+    pub loaded_at: Time,
     /// Software whose programs have this shape; a label.
     pub writer: Option<Writer>,
     /// What it decides by itself.

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Deserializer, de};
 
-use crate::model::Severity;
+use crate::model::{Severity, Time};
 use crate::observation::OwnerPattern;
 
 /// The configuration of an audit. Unknown keys are errors.
@@ -100,7 +99,7 @@ pub struct Ignore {
 
 impl Config {
     /// Exceptions that have expired, for people.
-    pub fn expired(&self, taken_at: &str) -> Vec<String> {
+    pub fn expired(&self, taken_at: &Time) -> Vec<String> {
         let Some(today) = day(taken_at) else { return Vec::new() };
         let expired = self.ignore.iter().filter(|ignore| ignore.until < today);
         expired.map(|ignore| format!("{} is ignored no more: until {}", ignore.id, ignore.until)).collect()
@@ -114,9 +113,9 @@ impl Sharing {
     }
 }
 
-/// The day of a moment, UTC.
-pub(super) fn day(taken_at: &str) -> Option<Date> {
-    taken_at.parse::<Timestamp>().map(|now| now.to_zoned(TimeZone::UTC).date()).ok()
+/// The day of a time, UTC.
+pub(super) fn day(taken_at: &Time) -> Option<Date> {
+    taken_at.timestamp().map(|now| now.to_zoned(TimeZone::UTC).date())
 }
 
 /// A date, quoted or as TOML has them.
@@ -153,7 +152,10 @@ mod tests {
     #[test]
     fn expiry() {
         let config: Config = toml::from_str("[[ignore]]\nid='x'\nreason='r'\nuntil=2027-01-31\n").unwrap();
-        assert!(config.expired("2027-01-31T23:59:59Z").is_empty());
-        assert_eq!(config.expired("2027-02-01T00:00:00Z"), ["x is ignored no more: until 2027-01-31"]);
+        assert!(config.expired(&"2027-01-31T23:59:59Z".into()).is_empty());
+        assert_eq!(
+            config.expired(&"2027-02-01T00:00:00Z".into()),
+            ["x is ignored no more: until 2027-01-31"]
+        );
     }
 }

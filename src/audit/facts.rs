@@ -7,7 +7,7 @@ use super::config::Config;
 use super::tenants::{Place, Tenant, capabilities, is_tenant, whole};
 use crate::analyse::Inspection;
 use crate::model::{
-    CgroupPath, Device, DeviceType, MAX_MAJOR, MAX_MINOR, Owner, OwnerKind, Request, Verdict,
+    CgroupPath, Device, DeviceType, MAX_MAJOR, MAX_MINOR, Owner, OwnerKind, Request, Time, Verdict,
 };
 use crate::observation::{self, Observation};
 use crate::report::{Decision, Gpu, MigInstance, OwnerSets, Policy, Process, Program};
@@ -32,7 +32,7 @@ pub(super) struct Facts<'a> {
 
 impl<'a> Facts<'a> {
     pub(super) fn new(inspection: &'a Inspection<'a>, config: &'a Config) -> Self {
-        let cgroups = inspection.payload().cgroups.iter().flatten();
+        let cgroups = inspection.payload().cgroups.iter();
         let observed = cgroups.zip(inspection.paths()).enumerate();
         let places = observed.map(|(number, (cgroup, path))| Place { cgroup, path, number }).collect();
         let mut facts = Self { inspection, config, places, tenants: Vec::new(), innermost: Vec::new() };
@@ -71,19 +71,19 @@ impl<'a> Facts<'a> {
 
     /// A program of the answer.
     pub(super) fn program(&self, id: u32) -> Option<&'a Program> {
-        self.inspection.payload().programs.as_ref()?.get(&id)
+        self.inspection.payload().programs.get(&id)
     }
 
     /// When a program was loaded, and its id: the time is in seconds, and ids grow until
     /// they wrap.
-    pub(super) fn age_of_program(&self, id: u32) -> (&'a str, u32) {
+    pub(super) fn age_of_program(&self, id: u32) -> (Time, u32) {
         let found = self.observation().programs.iter().find(|program| program.id == id);
-        (found.map_or("", |program| program.loaded_at.as_str()), id)
+        (found.map(|program| program.loaded_at.clone()).unwrap_or_default(), id)
     }
 
     /// What the programs in force in a cgroup decide together.
     pub(super) fn policy(&self, place: Place<'_>) -> Option<&'a Policy> {
-        self.inspection.payload().policies.as_ref()?.get(&place.cgroup.policy)
+        self.inspection.payload().policies.get(&place.cgroup.policy)
     }
 
     /// The innermost tenant around a cgroup.
@@ -197,7 +197,7 @@ impl<'a> Facts<'a> {
                 tenant.own.push(*place);
             }
         }
-        let policies = self.inspection.payload().policies.as_ref();
+        let policies = &self.inspection.payload().policies;
         self.tenants.iter_mut().for_each(|tenant| tenant.describe(policies));
     }
 

@@ -114,7 +114,7 @@ pub(super) fn processes<'p>(processes: impl IntoIterator<Item = &'p Process>) ->
 pub(super) fn instance(gpu: &Gpu, instance: &MigInstance) -> FindingDevice {
     let number = instance.major.zip(instance.ci_minor);
     FindingDevice {
-        gpu: instance.key(gpu),
+        gpu: instance.compute_key(gpu),
         number: number.map(|(major, minor)| format!("c {major}:{minor}")),
         name: instance.ci_minor.map(|minor| format!("nvidia-caps/nvidia-cap{minor}")),
         ..self::gpu(gpu)
@@ -125,7 +125,7 @@ pub(super) fn instance(gpu: &Gpu, instance: &MigInstance) -> FindingDevice {
 pub(super) fn holders_first(places: &[Place<'_>], key: &str) -> Vec<FindingProcess> {
     let mut all: Vec<_> = places.iter().flat_map(|place| &place.cgroup.processes).collect();
     all.sort_by_key(|process| {
-        let holds = process.held.as_ref().is_some_and(|held| held.iter().any(|held| held == key));
+        let holds = process.held.as_ref().is_some_and(|held| held.iter().any(|held| **held == *key));
         (!holds, process.pid, process.start_time)
     });
     all.into_iter().take(LISTED).map(process).collect()

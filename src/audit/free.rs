@@ -5,10 +5,10 @@ use super::config::Config;
 use super::facts::Facts;
 use super::findings::is_standing;
 use crate::analyse::{AnalyseError, CallerAllocation, Inspection, TimeLimit, is_in_cgroup_of};
-use crate::model::Vacancy;
+use crate::model::{GpuKey, Vacancy};
 use crate::observation::Observation;
 use crate::owner::JobName;
-use crate::report::{Free, GpuSet, Holder, Payload, Process};
+use crate::report::{Free, FreeAnswer, GpuSet, Holder, Process};
 
 /// Whether the GPUs of an allocation, of a job or, where neither is named, of the node are
 /// free of everybody but that job.
@@ -22,13 +22,13 @@ pub fn free(
     granted: &CallerAllocation,
     config: &Config,
     limit: &TimeLimit,
-) -> Result<Payload, AnalyseError> {
+) -> Result<FreeAnswer, AnalyseError> {
     let inspection = Inspection::new(observation, granted, limit)?;
     let facts = Facts::new(&inspection, config);
     let asked = inspection.asked(job, granted)?;
     let holders = holders(&facts, job, &asked);
     let free = Free { state: state(&asked, &holders), asked, job: job.map(ToString::to_string), holders };
-    Ok(Payload { gpus: Some(facts.gpus().to_vec()), free: Some(Box::new(free)), ..Payload::default() })
+    Ok(FreeAnswer { gpus: facts.gpus().to_vec(), free })
 }
 
 fn holders(facts: &Facts<'_>, job: Option<&JobName>, asked: &GpuSet) -> Vec<Holder> {
@@ -51,20 +51,17 @@ fn holders(facts: &Facts<'_>, job: Option<&JobName>, asked: &GpuSet) -> Vec<Hold
 
 /// Those of the GPUs asked about that a process holds; `None` if that is not known, and it
 /// may hold one.
-fn held_of(process: &Process, asked: &GpuSet) -> Option<Vec<String>> {
+fn held_of(process: &Process, asked: &GpuSet) -> Option<Vec<GpuKey>> {
     let is_about_none = asked.gpus.as_ref().is_some_and(Vec::is_empty) && asked.instances.is_empty();
     if is_about_none && asked.unknown.is_empty() {
         return Some(Vec::new());
     }
     let keys = asked.gpus.iter().flatten().chain(&asked.unknown);
     // Of a GPU of which instances were asked about, these count: others may have the rest.
-    let is_split = |key: &&String| {
-        let of_it = |one: &String| one.strip_prefix(key.as_str()).is_some_and(|rest| rest.starts_with('/'));
-        asked.instances.iter().any(of_it)
-    };
+    let is_split = |key: &&GpuKey| asked.instances.iter().any(|one| one.is_on(key));
     let held = process.held.iter().flatten();
-    let is_held = |key: &&String| held.clone().chain(&process.held_instances).any(|held| held == *key);
-    let found: Vec<String> =
+    let is_held = |key: &&GpuKey| held.clone().chain(&process.held_instances).any(|held| held == *key);
+    let found: Vec<GpuKey> =
         keys.filter(|key| !is_split(key)).chain(&asked.instances).filter(is_held).cloned().collect();
     let is_known = process.kernel_thread || process.held.is_some() && process.held_unknown.is_none();
     if found.is_empty() && !is_known { None } else { Some(found) }
@@ -73,7 +70,7 @@ fn held_of(process: &Process, asked: &GpuSet) -> Option<Vec<String>> {
 fn state(asked: &GpuSet, holders: &[Holder]) -> Vacancy {
     let counts = || holders.iter().filter(|holder| !holder.standing);
     let is_held = |holder: &Holder| {
-        let certain = |key: &String| !asked.unknown.contains(key);
+        let certain = |key: &GpuKey| !asked.unknown.contains(key);
         holder.gpus.iter().flatten().any(certain)
     };
     if counts().any(is_held) {

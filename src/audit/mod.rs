@@ -18,9 +18,9 @@ mod outcome;
 mod tenants;
 mod wording;
 
-use crate::analyse::{self, AnalyseError, CallerAllocation, Inspection, TimeLimit, ToVerify};
+use crate::analyse::{self, AnalyseError, CallerAllocation, CommandAnswer, Inspection, TimeLimit, ToVerify};
 use crate::observation::{Observation, Verification};
-use crate::report::{Audit, AuditOptions, Checked, Finding, Payload};
+use crate::report::{Audit, AuditAnswer, AuditOptions, Checked, Finding, NodeAnswer};
 
 pub use config::{ActivityLimits, Config, Daemon, Ignore, Mig, Sharing};
 pub use config_reader::{ConfigError, no_such_id};
@@ -41,7 +41,7 @@ pub fn audit(
     granted: &CallerAllocation,
     config: &Config,
     limit: &TimeLimit,
-) -> Result<Payload, AnalyseError> {
+) -> Result<AuditAnswer, AnalyseError> {
     audit_within(observation, granted, config, &AuditScope::default(), limit)
 }
 
@@ -56,7 +56,7 @@ pub fn audit_within(
     config: &Config,
     scope: &AuditScope,
     limit: &TimeLimit,
-) -> Result<Payload, AnalyseError> {
+) -> Result<AuditAnswer, AnalyseError> {
     audit_asking(observation, granted, config, scope, limit, |_| Vec::new())
 }
 
@@ -73,7 +73,7 @@ pub fn audit_asking(
     scope: &AuditScope,
     limit: &TimeLimit,
     ask: impl FnOnce(ToVerify) -> Vec<Verification>,
-) -> Result<Payload, AnalyseError> {
+) -> Result<AuditAnswer, AnalyseError> {
     let inspection = Inspection::new(observation, granted, limit)?;
     let facts = Facts::new(&inspection, config);
     let mut found = find(&facts);
@@ -93,7 +93,7 @@ pub fn audit_and_node(
     granted: &CallerAllocation,
     config: &Config,
     limit: &TimeLimit,
-) -> Result<(Payload, Payload), AnalyseError> {
+) -> Result<(AuditAnswer, NodeAnswer), AnalyseError> {
     let inspection = Inspection::new(observation, granted, limit)?;
     let facts = Facts::new(&inspection, config);
     let audit = answer(&facts, find(&facts), granted, &AuditScope::default());
@@ -109,7 +109,7 @@ fn answer(
     mut found: Vec<Finding>,
     granted: &CallerAllocation,
     scope: &AuditScope,
-) -> Payload {
+) -> AuditAnswer {
     let config = facts.config;
     let without_driver = findings::gpus_without_driver(facts);
     found.retain(|one| !findings::is_only_about(one, &without_driver));
@@ -119,7 +119,7 @@ fn answer(
     found.sort_by(finding::order);
     let audit = summary(facts, granted, scope);
     let gpus = facts.gpus().to_vec();
-    Payload { findings: Some(found), gpus: Some(gpus), audit: Some(audit), ..Payload::default() }
+    AuditAnswer { gpus, findings: found, audit, observation: None }
 }
 
 fn summary(facts: &Facts<'_>, granted: &CallerAllocation, scope: &AuditScope) -> Audit {
@@ -136,7 +136,7 @@ fn summary(facts: &Facts<'_>, granted: &CallerAllocation, scope: &AuditScope) ->
             processes: facts.processes().count(),
             gpus: facts.gpus().len(),
         },
-        unknown: analyse::has_unknown(payload),
+        unknown: payload.has_unknown(),
         remarks,
         options: AuditOptions { allocated: granted.list.clone(), ..AuditOptions::default() },
         ..Audit::default()

@@ -8,10 +8,10 @@
 use std::collections::BTreeSet;
 
 use super::config::{Config, Ignore, day};
-use crate::model::{CgroupPath, FailOn, Owner, Severity};
+use crate::model::{CgroupPath, FailOn, Owner, Severity, Time};
 use crate::observation::Text;
 use crate::owner::JobName;
-use crate::report::{self, Counts, Finding, FixedFinding, OwnerSets, Payload};
+use crate::report::{self, AuditAnswer, Counts, Finding, FixedFinding, NodeAnswer, OwnerSets};
 use jiff::civil::Date;
 use serde::Deserialize;
 
@@ -26,17 +26,17 @@ pub struct AuditScope {
 
 impl AuditScope {
     /// Whether a finding is about this part.
-    pub(super) fn contains(&self, finding: &Finding, payload: &Payload) -> bool {
+    pub(super) fn contains(&self, finding: &Finding, payload: &NodeAnswer) -> bool {
         self.is_in_place(finding, payload) && self.is_of_job(finding, payload)
     }
 
-    fn is_in_place(&self, finding: &Finding, payload: &Payload) -> bool {
+    fn is_in_place(&self, finding: &Finding, payload: &NodeAnswer) -> bool {
         let others = finding.others.iter().flat_map(|other| rows(other, payload)).map(|row| &row.cgroup);
         let mut places = finding.cgroup.iter().chain(others).chain(process_places(finding, payload));
         self.paths.is_empty() || places.any(|place| self.paths.iter().any(|top| is_within(place, top)))
     }
 
-    fn is_of_job(&self, finding: &Finding, payload: &Payload) -> bool {
+    fn is_of_job(&self, finding: &Finding, payload: &NodeAnswer) -> bool {
         let Some(job) = &self.job else { return true };
         let is_its = |owner: &Owner| job.is(owner);
         let tops = || payload.owners.iter().flatten().filter(|row| job.is(&row.owner));
@@ -47,22 +47,22 @@ impl AuditScope {
     }
 
     /// Whether the job has a cgroup on the node.
-    pub(super) fn is_here(&self, payload: &Payload) -> bool {
+    pub(super) fn is_here(&self, payload: &NodeAnswer) -> bool {
         let mut owners = payload.owners.iter().flatten();
         self.job.as_ref().is_none_or(|job| owners.any(|row| job.is(&row.owner)))
     }
 }
 
-fn rows<'a>(owner: &'a Owner, payload: &'a Payload) -> impl Iterator<Item = &'a OwnerSets> {
+fn rows<'a>(owner: &'a Owner, payload: &'a NodeAnswer) -> impl Iterator<Item = &'a OwnerSets> {
     payload.owners.iter().flatten().filter(move |row| row.owner == *owner)
 }
 
 /// The cgroups of a finding's processes.
-fn process_places<'a>(finding: &'a Finding, payload: &'a Payload) -> impl Iterator<Item = &'a String> {
+fn process_places<'a>(finding: &'a Finding, payload: &'a NodeAnswer) -> impl Iterator<Item = &'a String> {
     let is_its = |pid: u32, start: u64| {
         finding.processes.iter().any(|process| (process.pid, process.start_time) == (pid, start))
     };
-    let cgroups = payload.cgroups.iter().flatten();
+    let cgroups = payload.cgroups.iter();
     let inside =
         cgroups.filter(move |cgroup| cgroup.processes.iter().any(|it| is_its(it.pid, it.start_time)));
     inside.map(|cgroup| &cgroup.path)
@@ -116,8 +116,8 @@ impl Baseline {
 
 /// Leaves out what a former audit found already, and says what it found that is
 /// no more.
-pub fn compare(payload: &mut Payload, baseline: &Baseline) {
-    let (Some(findings), Some(audit)) = (&mut payload.findings, &mut payload.audit) else { return };
+pub fn compare(answer: &mut AuditAnswer, baseline: &Baseline) {
+    let (findings, audit) = (&mut answer.findings, &mut answer.audit);
     let old = baseline.findings().map(|former| &former.fingerprint);
     let known: BTreeSet<&String> = old.chain(&baseline.audit.known_fingerprints).collect();
     let now: BTreeSet<&String> = findings.iter().map(|finding| &finding.fingerprint).collect();
@@ -137,7 +137,7 @@ fn fixed(former: &FormerFinding) -> FixedFinding {
 }
 
 /// Marks findings that the configuration accepts on the day of the observation.
-pub(super) fn mark_ignored(findings: &mut [Finding], config: &Config, taken_at: &str) {
+pub(super) fn mark_ignored(findings: &mut [Finding], config: &Config, taken_at: &Time) {
     let today = day(taken_at);
     for finding in findings {
         let accepted = config.ignore.iter().find(|ignore| covers(ignore, finding, today));
@@ -156,13 +156,13 @@ fn covers(ignore: &Ignore, finding: &Finding, today: Option<Date>) -> bool {
     let of_gpu = ignore
         .gpu
         .as_ref()
-        .is_none_or(|key| finding.devices.iter().any(|device| device.gpu.as_ref() == Some(key)));
+        .is_none_or(|key| finding.devices.iter().any(|device| device.gpu.as_deref() == Some(key)));
     ignore.id == finding.id && in_time && in_place && of_gpu
 }
 
 /// Counts the findings, and says whether the audit fails.
-pub fn judge(payload: &mut Payload, fail_on: FailOn) {
-    let (Some(findings), Some(audit)) = (&payload.findings, &mut payload.audit) else { return };
+pub fn judge(answer: &mut AuditAnswer, fail_on: FailOn) {
+    let (findings, audit) = (&answer.findings, &mut answer.audit);
     let counting = || findings.iter().filter(|finding| finding.ignored.is_none());
     let of = |severity: Severity| counting().filter(|it| it.severity == severity).count();
     audit.counts =
@@ -178,7 +178,6 @@ pub fn judge(payload: &mut Payload, fail_on: FailOn) {
 mod tests {
     use super::*;
     use crate::model::OwnerKind;
-    use crate::report::Audit;
 
     /// Make sure that a name's beginning is not the cgroup, and that nothing is
     /// outside of the root.
@@ -194,7 +193,7 @@ mod tests {
         let owner = |id| Owner { kind: OwnerKind::Slurm, job_id: Some(id), ..Owner::default() };
         let row =
             |id: u64| OwnerSets { owner: owner(id), cgroup: format!("/job_{id}"), ..OwnerSets::default() };
-        let payload = Payload { owners: Some(vec![row(1), row(2), row(3)]), ..Payload::default() };
+        let payload = NodeAnswer { owners: Some(vec![row(1), row(2), row(3)]), ..NodeAnswer::default() };
         let finding = Finding {
             cgroup: Some("/job_1".to_owned()),
             owner: Some(owner(1)),
@@ -221,8 +220,8 @@ mod tests {
         }
     }
 
-    fn payload(findings: Vec<Finding>) -> Payload {
-        Payload { findings: Some(findings), audit: Some(Audit::default()), ..Payload::default() }
+    fn payload(findings: Vec<Finding>) -> AuditAnswer {
+        AuditAnswer { findings, ..AuditAnswer::default() }
     }
 
     /// Make sure that the limit is inclusive and that ignored findings do not count.
@@ -231,7 +230,7 @@ mod tests {
         let failed = |severity: Severity, ignored: Option<&str>, fail_on: FailOn| {
             let mut payload = payload(vec![finding("a", severity, ignored)]);
             judge(&mut payload, fail_on);
-            payload.audit.unwrap().failed
+            payload.audit.failed
         };
         assert!(failed(Severity::Warning, None, FailOn::Warning));
         assert!(failed(Severity::Critical, None, FailOn::Note));
@@ -245,7 +244,7 @@ mod tests {
     fn baselines() {
         let mut first = payload(vec![finding("a", Severity::Note, None)]);
         let known = || finding("a", Severity::Note, None);
-        let baseline = |payload: &Payload| {
+        let baseline = |payload: &AuditAnswer| {
             let document = serde_json::json!({
                 "schema": report::SCHEMA, "findings": payload.findings, "audit": payload.audit,
             });
@@ -257,11 +256,11 @@ mod tests {
             finding("y", Severity::Note, Some("x")),
         ]);
         compare(&mut first, &baseline(&old));
-        let audit = first.audit.clone().unwrap();
-        assert!(first.findings.as_ref().unwrap().is_empty());
+        let audit = first.audit.clone();
+        assert!(first.findings.is_empty());
         assert_eq!((audit.known, audit.fixed.len()), (1, 1));
         let mut second = payload(vec![known(), finding("b", Severity::Note, None)]);
         compare(&mut second, &baseline(&first));
-        assert_eq!(second.findings.unwrap()[0].fingerprint, "b");
+        assert_eq!(second.findings[0].fingerprint, "b");
     }
 }

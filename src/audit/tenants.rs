@@ -91,17 +91,15 @@ impl<'a> Tenant<'a> {
     }
 
     /// Looks at its own cgroups, which are known by now.
-    pub(super) fn describe(&mut self, policies: Option<&BTreeMap<String, Policy>>) {
+    pub(super) fn describe(&mut self, policies: &BTreeMap<String, Policy>) {
         let lives = |place: &Place<'_>| !place.cgroup.processes.is_empty();
         self.occupied = self.own.iter().copied().filter(lives).collect();
         let inside = || self.occupied.iter().map(|place| place.cgroup);
         let is_denied = |gpu: &GpuVerdict| gpu.verdict == Verdict::Deny && gpu.minor.is_some();
         self.has_program = inside().any(|cgroup| !cgroup.programs.is_empty());
         self.denies_some = inside().any(|cgroup| cgroup.gpus.iter().any(is_denied));
-        self.privileged = inside().all(|cgroup| {
-            let policy = policies.and_then(|policies| policies.get(&cgroup.policy));
-            policy.is_some_and(Policy::allows_everything)
-        });
+        self.privileged =
+            inside().all(|cgroup| policies.get(&cgroup.policy).is_some_and(Policy::allows_everything));
     }
 
     /// Who it is.

@@ -1,5 +1,7 @@
 //! Words owners, GPUs and lists for the texts of findings.
 
+use std::borrow::Borrow;
+
 use crate::model::{Owner, OwnerKind, Verdict};
 use crate::report::{Decision, Gpu, Process};
 
@@ -70,8 +72,8 @@ pub(super) fn decision(decision: &Decision) -> String {
 }
 
 /// The first items of a list, and how many more there are.
-pub(super) fn list(items: &[String]) -> String {
-    let shown = items.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
+pub(super) fn list(items: &[impl Borrow<str>]) -> String {
+    let shown = items.iter().take(SHOWN).map(Borrow::borrow).collect::<Vec<_>>().join(", ");
     match items.len().saturating_sub(SHOWN) {
         0 => shown,
         more => format!("{shown} and {more} more"),

@@ -13,7 +13,7 @@ use crate::cli::{self, DiffArgs, Exit, ProgramSource, Side, Sides};
 use crate::model::{CgroupPath, CgroupPathBuf, ProblemCode};
 use crate::observation::{Observation, Scope, Text};
 use crate::observe::{self, CgroupTarget};
-use crate::report::{Diff, Payload};
+use crate::report::{Diff, DiffAnswer};
 use crate::{analyse, render};
 
 /// Runs the command.
@@ -35,9 +35,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &DiffArgs) -> Result<Ex
         (&names.0, &names.1),
         &invocation.decoding,
     )?;
-    if let Some(diff) = &mut payload.diff {
-        (diff.a_cgroup, diff.b_cgroup) = (cgroup(&a), cgroup(&b));
-    }
+    (payload.diff.a_cgroup, payload.diff.b_cgroup) = (cgroup(&a), cgroup(&b));
     finish(invocation, &both(a.observation, b.observation), payload)
 }
 
@@ -51,10 +49,10 @@ fn cgroup(source: &Resolved) -> Option<String> {
 fn finish(
     invocation: &mut Invocation<'_>,
     observation: &Observation,
-    payload: Payload,
+    payload: DiffAnswer,
 ) -> Result<Exit, Failure> {
-    let is_equal = |diff: &Diff| diff.equal && diff.node.as_ref().is_none_or(|node| node.equal);
-    let differ = !payload.diff.as_ref().is_some_and(is_equal);
+    let diff = &payload.diff;
+    let differ = !diff.equal || diff.node.as_ref().is_some_and(|node| !node.equal);
     let complete = invocation.answer(observation, payload, render::diff)?;
     Ok(complete.worst(if differ { Exit::No } else { Exit::Yes }))
 }
@@ -156,24 +154,21 @@ fn moments(
             let paths = (alone(&from), alone(&to));
             let (from, to) = (Subject::Cgroup(from), Subject::Cgroup(to));
             let mut payload = analyse::diff((&a, &from), (&b, &to), (a_name, b_name), &invocation.decoding)?;
-            if let Some(diff) = &mut payload.diff {
-                (diff.a_cgroup, diff.b_cgroup) = paths;
-            }
+            (payload.diff.a_cgroup, payload.diff.b_cgroup) = paths;
             payload
         }
         (_, Some(node)) => {
             let diff =
                 Diff { a: a_name.to_owned(), b: b_name.to_owned(), equal: node.equal, ..Diff::default() };
             let gpus = analyse::node(&b, &analyse::CallerAllocation::default(), &invocation.decoding)?.gpus;
-            Payload { diff: Some(diff), gpus, ..Payload::default() }
+            DiffAnswer { gpus, diff }
         }
         ((Err(failure), _) | (_, Err(failure)), None) => return Err(failure),
     };
-    if let Some(diff) = &mut payload.diff {
-        diff.unknown |= !a.errors.is_empty() || !b.errors.is_empty();
-        diff.equal &= !diff.unknown;
-        diff.node = node;
-    }
+    let diff = &mut payload.diff;
+    diff.unknown |= !a.errors.is_empty() || !b.errors.is_empty();
+    diff.equal &= !diff.unknown;
+    diff.node = node;
     finish(invocation, &both(a, b), payload)
 }
 

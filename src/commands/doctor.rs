@@ -36,7 +36,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &DoctorArgs) -> Result<
         doctor::redact(&mut observation, &mut setup);
     }
     let payload = doctor::examine(&observation, &setup);
-    let is_missing = payload.doctor.iter().flatten().any(|check| check.state == CheckState::Missing);
+    let is_missing = payload.doctor.iter().any(|check| check.state == CheckState::Missing);
     let seen = invocation.answer(&observation, payload, render::doctor)?;
     Ok(if is_missing { Exit::No } else { seen })
 }

@@ -10,6 +10,7 @@ use crate::cli::{Exit, ExplainArgs};
 use crate::gpu::NameError;
 use crate::model::Verdict;
 use crate::model::{Device, ProblemCode, Request};
+use crate::report::ExplainAnswer;
 use crate::{analyse, render};
 
 /// Runs the command.
@@ -18,11 +19,14 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &ExplainArgs) -> Result
     let asked = device::parse(text).map_err(|why| Failure::device(text, why))?;
     let source = subject::resolve(invocation, &args.target)?;
     let (device, request) = one(&asked, text, &Devices::of(invocation, &source.observation))?;
-    let payload =
+    let proof =
         analyse::explain(&source.observation, &source.subject, device, request, &invocation.decoding)?;
-    let verdict = payload.proof.as_ref().map(|proof| exit(proof.verdict));
-    invocation.answer(&source.observation, payload, render::explain)?;
-    Ok(verdict.unwrap_or(Exit::Incomplete))
+    let exit = exit(proof.verdict);
+    let answer = ExplainAnswer { proof };
+    invocation.answer(&source.observation, answer, |out, style, answer| {
+        render::explain(out, style, &answer.proof)
+    })?;
+    Ok(exit)
 }
 
 /// A proof is about one device and one request.

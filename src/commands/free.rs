@@ -32,7 +32,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &FreeArgs) -> Result<Ex
         }
         error => error.into(),
     })?;
-    let state = payload.free.as_ref().map(|free| free.state).unwrap_or_default();
+    let state = payload.free.state;
     let all_seen = observation.errors.is_empty();
     let complete = invocation
         .answer(&observation, payload, |out, style, payload| render::free(out, style, payload, all_seen))?;

@@ -5,10 +5,12 @@ use super::invocation::{Failure, Invocation};
 use super::node;
 use super::subject::job_cgroups::JobPart;
 use super::subject::{allocation, job_cgroups, job_name};
+use crate::analyse::CommandAnswer;
 use crate::cli::{Exit, JobArgs};
 use crate::model::Owner;
 use crate::observation::Observation;
 use crate::owner::{AskedJob, AskedName, JobName};
+use crate::report::{JobsAnswer, NodeAnswer};
 use crate::{analyse, observe, render};
 
 /// Runs the command.
@@ -46,13 +48,13 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &JobArgs) -> Result<Exi
 /// The jobs that are here, where none was named.
 fn list(invocation: &mut Invocation<'_>, args: &JobArgs) -> Result<Exit, Failure> {
     let observation = node::whole(invocation, &args.allocation, args.state.as_deref())?;
-    let mut payload =
-        analyse::node(&observation, &allocation::granted(&args.allocation), &invocation.decoding)?;
-    let is_unknown = analyse::has_unknown(&payload);
-    let is_job = |owner: &Owner| owner.kind.is_job() && owner.is_workload();
-    payload.owners.iter_mut().for_each(|rows| rows.retain(|row| is_job(&row.owner)));
-    (payload.cgroups, payload.policies, payload.programs) = (None, None, None);
-    invocation.answer_about(&observation, payload, is_unknown, render::jobs_here)
+    let node = analyse::node(&observation, &allocation::granted(&args.allocation), &invocation.decoding)?;
+    let is_unknown = node.has_unknown();
+    let NodeAnswer { gpus, gpus_unread, owners, activity, .. } = node;
+    let mut owners = owners.unwrap_or_default();
+    owners.retain(|row| row.owner.kind.is_job() && row.owner.is_workload());
+    let answer = JobsAnswer { gpus, gpus_unread, owners, activity };
+    invocation.answer_about(&observation, answer, is_unknown, render::jobs_here)
 }
 
 fn parts(

@@ -5,13 +5,13 @@ use std::path::Path;
 use super::files::{self, activity_state, saved};
 use super::invocation::{Failure, Invocation};
 use super::subject::allocation;
-use crate::analyse::CallerAllocation;
+use crate::analyse::{CallerAllocation, CommandAnswer};
 use crate::audit::{self, Config};
 use crate::cli::{AllocationArgs, Exit, NodeArgs};
 use crate::model::{FailOn, ProblemCode};
 use crate::observation::Observation;
 use crate::observe::{self, CgroupTarget};
-use crate::report::Payload;
+use crate::report::{CompactAnswer, NodeAnswer};
 use crate::{analyse, fleet, render};
 
 /// Runs the command. A saved observation answers for all that it was taken
@@ -78,11 +78,10 @@ pub(super) fn whole(
 fn compact(
     invocation: &mut Invocation<'_>,
     mut observation: Observation,
-    payload: &Payload,
+    payload: &NodeAnswer,
 ) -> Result<Exit, Failure> {
     let node = fleet::compact(&observation, payload);
     observation.errors = fleet::first_problems(&observation.errors);
-    let is_unknown = analyse::has_unknown(payload);
-    let payload = Payload { compact: Some(Box::new(node)), ..Payload::default() };
-    invocation.answer_about(&observation, payload, is_unknown, render::node)
+    let is_unknown = payload.has_unknown();
+    invocation.answer_about(&observation, CompactAnswer { compact: node }, is_unknown, |_, _, _| Ok(()))
 }

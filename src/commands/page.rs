@@ -7,7 +7,7 @@ use super::files;
 use super::invocation::{Failure, Invocation, envelope};
 use crate::analyse::CallerAllocation;
 use crate::observation::{Observation, Problem, Scope, Text};
-use crate::report::{Page, PageFile, Payload};
+use crate::report::{AuditAnswer, NodeAnswer, Page, PageFile};
 use crate::{analyse, render};
 
 /// A node with its findings.
@@ -19,7 +19,7 @@ pub(super) struct Examined {
     /// The cgroups that the findings concern; none stands for all.
     pub(super) paths: Vec<Text>,
     /// The answer of the audit.
-    pub(super) payload: Payload,
+    pub(super) payload: AuditAnswer,
 }
 
 /// A page that was written.
@@ -52,7 +52,7 @@ pub(super) fn write(
         observation_sha256: page.evidence.sha256,
         owners: page.rows.len(),
         proofs: page.proofs.len(),
-        findings: page.document.payload.findings.map_or(0, |findings| findings.len()),
+        findings: page.findings.len(),
         left_out: page.cuts,
     };
     Ok(Written { file, errors: page.document.errors, complete: page.document.complete })
@@ -66,11 +66,9 @@ fn page(invocation: &Invocation<'_>, examined: &Examined) -> Result<Page, Failur
         observation.scope = examined.paths.iter().map(scope).collect();
     }
     let inspection = analyse::Inspection::new(&observation, &examined.granted, &invocation.decoding)?;
-    let document = |node: Payload| {
-        let (findings, audit) = (examined.payload.findings.clone(), examined.payload.audit.clone());
-        envelope::document(invocation.command, &observation, Payload { findings, audit, ..node })
-    };
-    let mut page = analyse::page(inspection, document, invocation.global.verbose > 0)?;
+    let document = |node: NodeAnswer| envelope::document(invocation.command, &observation, node);
+    let mut page = analyse::page(inspection, document, &examined.payload, invocation.global.verbose > 0)?;
+    page.document.complete &= !examined.payload.audit.unknown;
     invocation.settle(&mut page.document);
     analyse::tell_problems(&mut page);
     page.evidence = evidence;

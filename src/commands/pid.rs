@@ -12,7 +12,7 @@ use crate::commands::invocation::{Failure, Invocation};
 use crate::commands::subject::allocation;
 use crate::model::ProblemCode;
 use crate::observation::{Answer, Observation, Process, Scope};
-use crate::report::{Payload, Visible};
+use crate::report::{NodeAnswer, Visible};
 use crate::watch::state;
 use crate::watch::state::SavedProcess;
 use crate::{analyse, observe, render};
@@ -32,7 +32,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &PidArgs) -> Result<Exi
     activity_state::add(invocation, of_activity, &mut observation)?;
     let mut payload =
         analyse::node(&observation, &allocation::granted(&args.allocation), &invocation.decoding)?;
-    for cgroup in payload.cgroups.iter_mut().flatten() {
+    for cgroup in payload.cgroups.iter_mut() {
         cgroup.processes.retain(|process| args.pids.contains(&process.pid));
     }
     if let Some(path) = of_watch {
@@ -76,7 +76,7 @@ fn add(
     invocation: &mut Invocation<'_>,
     path: &Path,
     observation: &Observation,
-    payload: &mut Payload,
+    payload: &mut NodeAnswer,
 ) -> Result<(), Failure> {
     let bytes = files::read(invocation, path)?;
     let bad = |why: String| {
@@ -98,7 +98,7 @@ fn add(
     then.processes.iter_mut().for_each(|process| set(process, &entries));
     let then = analyse::node(&then, &CallerAllocation::default(), &invocation.decoding)?;
     let mut found: HashMap<u32, Visible> = processes(then).collect();
-    let now = payload.cgroups.iter_mut().flatten().flat_map(|cgroup| &mut cgroup.processes);
+    let now = payload.cgroups.iter_mut().flat_map(|cgroup| &mut cgroup.processes);
     for process in now {
         let Some(entry) = entries.get(&(process.pid, process.start_time)) else { continue };
         let Some(visible) = &mut process.visible else { continue };
@@ -116,7 +116,7 @@ fn set(process: &mut Process, entries: &HashMap<(u32, u64), SavedProcess>) {
     detail.live = Answer::Known(entry.after(&now.cloned().unwrap_or_default()));
 }
 
-fn processes(payload: Payload) -> impl Iterator<Item = (u32, Visible)> {
-    let all = payload.cgroups.into_iter().flatten().flat_map(|cgroup| cgroup.processes);
+fn processes(payload: NodeAnswer) -> impl Iterator<Item = (u32, Visible)> {
+    let all = payload.cgroups.into_iter().flat_map(|cgroup| cgroup.processes);
     all.filter_map(|process| Some((process.pid, process.visible?)))
 }

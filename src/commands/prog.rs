@@ -11,7 +11,7 @@ use crate::commands::invocation::{Failure, Invocation, envelope};
 use crate::model::{NoteCode, ProblemCode};
 use crate::observation::{Observation, Problem, Program};
 use crate::policy::{Decoder, TimeLimit};
-use crate::report::{Note, Payload};
+use crate::report::{Note, ProgramsAnswer};
 use crate::{analyse, observe, render};
 
 /// Runs the command.
@@ -44,8 +44,7 @@ fn compile(invocation: &mut Invocation<'_>, rules: &Path, output: Option<&Path>)
     let text = files::read(invocation, rules)?;
     let (program, notes) = compiled(&text, &files::name(rules), &invocation.decoding)?;
     if !invocation.global.json {
-        let _nobody_reads =
-            render::notes(invocation.err, true, &Payload { notes: notes.clone(), ..Payload::default() });
+        let _nobody_reads = render::notes(invocation.err, true, &notes);
     }
     let bytes = program.xlated.known().map(|xlated| xlated.0.as_slice()).unwrap_or_default();
     match output {
@@ -58,12 +57,12 @@ fn compile(invocation: &mut Invocation<'_>, rules: &Path, output: Option<&Path>)
         None => {}
     }
     let observation = Observation { programs: vec![program], ..envelope::blank() };
-    let payload = Payload { notes, ..analyse::programs(&observation, &[0], &invocation.decoding)? };
+    let payload = ProgramsAnswer { notes, ..analyse::programs(&observation, &[0], &invocation.decoding)? };
     invocation.answer(&observation, payload, render::prog)
 }
 
 /// The program, and what its rules leave open.
-type Compiled = (Program, Option<Vec<Note>>);
+type Compiled = (Program, Vec<Note>);
 
 fn compiled(text: &[u8], name: &str, limit: &TimeLimit) -> Result<Compiled, Failure> {
     let bad = |why: String| Failure::new(ProblemCode::BadRules, name, why, "see NOTATION in gpumap(1)");
@@ -74,6 +73,6 @@ fn compiled(text: &[u8], name: &str, limit: &TimeLimit) -> Result<Compiled, Fail
         Failure::new(ProblemCode::TooLarge, name, error.to_string(), "use fewer rules, or ranges")
     })?;
     let left = decoder.left_open(text, policy);
-    let notes: Vec<Note> = left.into_iter().map(|text| Note { code: NoteCode::PartDenied, text }).collect();
-    Ok((program, (!notes.is_empty()).then_some(notes)))
+    let notes = left.into_iter().map(|text| Note { code: NoteCode::PartDenied, text }).collect();
+    Ok((program, notes))
 }

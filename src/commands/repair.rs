@@ -21,7 +21,7 @@ use crate::observe::{self, CgroupTarget};
 use crate::owner::Directory;
 use crate::render;
 use crate::repair::{self, Like, PlannedSwap, RepairRequest};
-use crate::report::{Payload, RepairJournal};
+use crate::report::{JournalsAnswer, RepairAnswer, RepairJournal};
 
 /// Runs the command.
 pub(super) fn run(invocation: &mut Invocation<'_>, args: &RepairArgs) -> Result<Exit, Failure> {
@@ -40,7 +40,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &RepairArgs) -> Result<
     if !args.apply {
         return answer(invocation, &observation, payload);
     }
-    let is_whole = payload.repair.as_ref().is_some_and(|repair| repair.state == RepairState::NothingMissing);
+    let is_whole = payload.repair.state == RepairState::NothingMissing;
     let Some(change) = change else {
         let exit = answer(invocation, &observation, payload)?;
         if !is_whole {
@@ -53,9 +53,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &RepairArgs) -> Result<
     // What is missing now is asked anew, of the kernel as it is now.
     let (observation, _) = observe_all(invocation, args, path.clone())?;
     let (mut payload, _) = repair::prepare(&observation, &path, &request, &invocation.decoding)?;
-    if let Some(repair) = &mut payload.repair {
-        repair.applied = Some(applied);
-    }
+    payload.repair.applied = Some(applied);
     answer(invocation, &observation, payload)
 }
 
@@ -68,7 +66,7 @@ struct Planned {
     observation: Observation,
     path: Text,
     request: RepairRequest,
-    payload: Payload,
+    payload: RepairAnswer,
     change: Option<PlannedSwap>,
 }
 
@@ -104,14 +102,14 @@ fn plan(invocation: &mut Invocation<'_>, args: &RepairArgs) -> Result<Planned, F
 fn answer(
     invocation: &mut Invocation<'_>,
     observation: &Observation,
-    payload: Payload,
+    payload: RepairAnswer,
 ) -> Result<Exit, Failure> {
-    let state = payload.repair.as_ref().map(|repair| repair.state);
+    let state = payload.repair.state;
     let exit = invocation.answer(observation, payload, render::repair)?;
     Ok(exit.worst(match state {
-        Some(RepairState::NothingMissing) => Exit::Yes,
-        Some(RepairState::Missing) => Exit::No,
-        _ => Exit::Incomplete,
+        RepairState::NothingMissing => Exit::Yes,
+        RepairState::Missing => Exit::No,
+        RepairState::Unknown => Exit::Incomplete,
     }))
 }
 
@@ -153,8 +151,7 @@ fn list(invocation: &mut Invocation<'_>) -> Result<Exit, Failure> {
             ..Problem::default()
         })
         .collect();
-    let payload = Payload { journals: Some(journals), ..Payload::default() };
-    invocation.answer(&observation, payload, render::journals)
+    invocation.answer(&observation, JournalsAnswer { journals }, render::journals)
 }
 
 /// Takes a change back.
@@ -175,8 +172,7 @@ fn undo(invocation: &mut Invocation<'_>, name: &Path) -> Result<Exit, Failure> {
         Undone::Nothing(why) => (JournalState::NotInForce, format!("nothing to undo: {why}")),
     };
     let journal = RepairJournal { state: Some(state), because: Some(because), ..journal };
-    let payload = Payload { journals: Some(vec![journal]), ..Payload::default() };
-    invocation.answer(&envelope::blank(), payload, render::journals)
+    invocation.answer(&envelope::blank(), JournalsAnswer { journals: vec![journal] }, render::journals)
 }
 
 /// The cgroup, with everything below the unit that it is in.

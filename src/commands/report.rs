@@ -8,7 +8,7 @@ use super::page;
 use crate::cli::{AuditArgs, Exit, ReportArgs};
 use crate::model::ProblemCode;
 use crate::render;
-use crate::report::Payload;
+use crate::report::PageAnswer;
 
 /// Runs the command.
 pub(super) fn run(invocation: &mut Invocation<'_>, args: &ReportArgs) -> Result<Exit, Failure> {
@@ -35,7 +35,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &ReportArgs) -> Result<
     about.taken_at.clone_from(&examined.observation.taken_at);
     about.host = examined.observation.host.clone();
     about.errors = written.errors;
-    let payload = Payload { page: Some(Box::new(written.file)), ..Payload::default() };
-    let view = if is_stdout { |_: &mut dyn Write, _, _: &Payload| Ok(()) } else { render::page_file };
-    invocation.answer_about(&about, payload, !written.complete, view)
+    let answer = PageAnswer { page: written.file };
+    let view = if is_stdout { |_: &mut dyn Write, _, _: &PageAnswer| Ok(()) } else { render::page_file };
+    invocation.answer_about(&about, answer, !written.complete, view)
 }

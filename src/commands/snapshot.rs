@@ -9,7 +9,7 @@ use super::invocation::{Failure, Invocation};
 use super::subject::allocation;
 use crate::cli::{Exit, SnapshotArgs};
 use crate::render;
-use crate::report::Payload;
+use crate::report::Nothing;
 
 /// Runs the command.
 pub(super) fn run(invocation: &mut Invocation<'_>, args: &SnapshotArgs) -> Result<Exit, Failure> {
@@ -32,5 +32,5 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &SnapshotArgs) -> Resul
         return Ok(if observation.errors.is_empty() { Exit::Yes } else { Exit::Incomplete });
     }
     files::save(&args.output, &observation)?;
-    invocation.answer(&observation, Payload::default(), |_, _, _| Ok(()))
+    invocation.answer(&observation, Nothing {}, |_, _, _| Ok(()))
 }

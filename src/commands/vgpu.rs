@@ -11,7 +11,7 @@ use crate::cli::{Exit, VgpuArgs};
 use crate::model::{ProblemCode, RegionLayout};
 use crate::observation::{Observation, Problem, Scope, SharedRegion};
 use crate::observe::{self, CgroupTarget};
-use crate::report::Payload;
+use crate::report::RegionAnswer;
 use crate::{analyse, render, vgpu};
 
 /// Runs the command.
@@ -25,7 +25,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &VgpuArgs) -> Result<Ex
         None => live(invocation, args)?,
     };
     let payload = analyse::limits(&observation, &invocation.decoding)?;
-    let counted = payload.processes.iter().flatten().filter_map(|process| process.vgpu.as_ref());
+    let counted = payload.processes.iter().filter_map(|process| process.vgpu.as_ref());
     // A process that was named counts, whether or not it uses a GPU.
     let counted = counted.filter(|limits| args.pid.is_some() || limits.may_use_gpu());
     let (broken, unknown) = counted.fold((false, false), |(broken, unknown), limits| {
@@ -107,6 +107,5 @@ fn one_region(invocation: &mut Invocation<'_>, path: &Path) -> Result<Exit, Fail
             needs: needs.to_owned(),
         });
     }
-    let payload = Payload { region: Some(region), ..Payload::default() };
-    invocation.answer(&observation, payload, render::region)
+    invocation.answer(&observation, RegionAnswer { region }, render::region)
 }

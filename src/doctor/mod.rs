@@ -17,7 +17,7 @@ mod software;
 
 use crate::gpu;
 use crate::observation::{Observation, Setup};
-use crate::report::{DoctorCheck, Payload};
+use crate::report::{DoctorAnswer, DoctorCheck};
 
 pub use kind::CheckKind;
 pub use redact::{REDACTED, redact};
@@ -42,13 +42,13 @@ pub fn kinds() -> impl Iterator<Item = &'static CheckKind> {
 }
 
 /// Judges the setup of a node, a check for each thing that applies there.
-pub fn examine(observation: &Observation, setup: &Setup) -> Payload {
+pub fn examine(observation: &Observation, setup: &Setup) -> DoctorAnswer {
     let node = NodeFacts { observation, setup, gpus: gpu::inventory(&observation.gpu_facts) };
     let checks = kinds().filter_map(|kind| {
         let found = (kind.look)(&node)?;
         Some(DoctorCheck { id: kind.id.to_owned(), state: found.state, found: found.text, fix: found.fix })
     });
-    Payload { doctor: Some(checks.collect()), ..Payload::default() }
+    DoctorAnswer { doctor: checks.collect() }
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ fn whole() -> (Observation, Setup) {
 fn after(id: &str, change: impl FnOnce(&mut Observation, &mut Setup)) -> Option<DoctorCheck> {
     let (mut observation, mut setup) = whole();
     change(&mut observation, &mut setup);
-    examine(&observation, &setup).doctor.unwrap().into_iter().find(|check| check.id == id)
+    examine(&observation, &setup).doctor.into_iter().find(|check| check.id == id)
 }
 
 fn state(id: &str, change: impl FnOnce(&mut Observation, &mut Setup)) -> Option<CheckState> {
@@ -63,7 +63,7 @@ fn no<T>() -> Answer<T> {
 #[test]
 fn nothing_missing() {
     let (observation, setup) = whole();
-    let checks = examine(&observation, &setup).doctor.unwrap();
+    let checks = examine(&observation, &setup).doctor;
     assert!(
         checks.iter().all(|check| matches!(check.state, CheckState::Ok | CheckState::Note)),
         "{checks:#?}"

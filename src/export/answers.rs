@@ -1,14 +1,14 @@
 //! What metrics are made of: the answers of other commands.
 
-use crate::report::{Document, FindingKind, Payload};
+use crate::report::{AuditAnswer, Document, FindingKind, NodeAnswer};
 
 /// What metrics are made of.
 #[derive(Clone, Copy, Debug)]
 pub struct Answers<'a> {
     /// The answer of `node`.
-    pub node: &'a Document,
+    pub node: &'a Document<NodeAnswer>,
     /// The answer of `audit` for the same facts.
-    pub audit: &'a Payload,
+    pub audit: &'a AuditAnswer,
     /// Every kind of finding, so that those that were not found are 0.
     pub kinds: &'a [FindingKind],
     /// How long it took to observe and to analyse, in seconds; `None` for a saved

@@ -9,8 +9,8 @@ use super::metric::{
 };
 use super::metric::{Family, count, plain};
 use super::owners::OwnerName;
-use crate::model::EventKind;
-use crate::report::{Event, Gpu, Payload, PolicyEvent};
+use crate::model::{EventKind, GpuKey};
+use crate::report::{Event, Gpu, NodeAnswer, PolicyEvent};
 
 /// GPUs that have counters at most; no node has so many.
 const LIMIT: usize = 1024;
@@ -25,8 +25,8 @@ const EFFECTS: [&str; 3] = ["different", "removed", "same"];
 #[derive(Debug, Default)]
 pub struct Changes {
     policies: BTreeMap<&'static str, u64>,
-    lost: BTreeMap<String, u64>,
-    gained: BTreeMap<String, u64>,
+    lost: BTreeMap<GpuKey, u64>,
+    gained: BTreeMap<GpuKey, u64>,
     /// Refusals, by the labels of the metric. `None`: the kernel does not tell them.
     denied: Option<BTreeMap<Vec<String>, u64>>,
     denied_lost: u64,
@@ -74,7 +74,7 @@ impl Changes {
                 self.denied_lost += event.lost.unwrap_or_default();
                 continue;
             };
-            let gpu = denied.gpu.as_ref().map(|gpu| gpu.key.clone()).unwrap_or_default();
+            let gpu = denied.gpu.as_ref().map(|gpu| gpu.key.to_string()).unwrap_or_default();
             let shared = devices.held_shared.first().map(ToString::to_string).unwrap_or_default();
             let first = [plain(&gpu), plain(&shared)];
             let labels = match &event.owner {
@@ -111,10 +111,10 @@ impl Changes {
 
     /// Counts the processes of a look that ask for something else than at the look
     /// before.
-    pub fn look(&mut self, payload: &Payload) {
+    pub fn look(&mut self, payload: &NodeAnswer) {
         self.looks += 1;
         let mut seen = HashSet::new();
-        for process in payload.cgroups.iter().flatten().flat_map(|cgroup| &cgroup.processes) {
+        for process in payload.cgroups.iter().flat_map(|cgroup| &cgroup.processes) {
             let Some(visible) = &process.visible else { continue };
             let Ok(json) =
                 serde_json::to_vec(&(&visible.live.raw, &visible.live.gpus, &visible.live.instances))
@@ -138,8 +138,8 @@ impl Changes {
     /// The counters as metrics.
     #[must_use]
     pub fn families(&self) -> Vec<Family> {
-        let by_gpu = |counts: &BTreeMap<String, u64>| {
-            counts.iter().map(|(gpu, number)| (vec![gpu.clone()], count(*number))).collect::<Vec<_>>()
+        let by_gpu = |counts: &BTreeMap<GpuKey, u64>| {
+            counts.iter().map(|(gpu, number)| (vec![gpu.to_string()], count(*number))).collect::<Vec<_>>()
         };
         let policies =
             self.policies.iter().map(|(effect, number)| (vec![(*effect).to_owned()], count(*number)));
@@ -182,10 +182,10 @@ mod tests {
     /// take nothing from anybody, and that counters are there before the first change.
     #[test]
     fn policies() {
-        let mut changes = Changes::begin(&[Gpu { key: "GPU-1".to_owned(), ..Gpu::default() }]);
+        let mut changes = Changes::begin(&[Gpu { key: "GPU-1".into(), ..Gpu::default() }]);
         assert_eq!(value(&changes, "gpumap_gpus_lost_total", "GPU-1"), Some(0.0));
         assert_eq!(value(&changes, "gpumap_policy_changes_total", "same"), Some(0.0));
-        let lost = || vec!["GPU-1".to_owned()];
+        let lost = || vec!["GPU-1".into()];
         changes.events(&[
             event(PolicyEvent { lost: lost(), also: 2, ..PolicyEvent::default() }),
             event(PolicyEvent { lost: lost(), removed: true, ..PolicyEvent::default() }),
@@ -221,7 +221,7 @@ mod tests {
             }),
             denied: Some(DeniedEvent {
                 count,
-                gpu: gpu.map(|key| GpuIndexes { key: key.to_owned(), ..GpuIndexes::default() }),
+                gpu: gpu.map(|key| GpuIndexes { key: key.into(), ..GpuIndexes::default() }),
                 ..DeniedEvent::default()
             }),
             ..Event::default()
@@ -248,9 +248,9 @@ mod tests {
             }),
             ..Process::default()
         };
-        let payload = |processes: Vec<Process>| Payload {
-            cgroups: Some(vec![Cgroup { processes, ..Cgroup::default() }]),
-            ..Payload::default()
+        let payload = |processes: Vec<Process>| NodeAnswer {
+            cgroups: vec![Cgroup { processes, ..Cgroup::default() }],
+            ..NodeAnswer::default()
         };
         let mut changes = Changes::begin(&[]);
         let mut seen = Vec::new();

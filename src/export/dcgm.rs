@@ -4,11 +4,11 @@
 //! for each GPU, named by DCGM's number of it, or for each GPU instance, named
 //! `GPU.INSTANCE`; each line of it is a job id. DCGM's number is NVML's index.
 
-use crate::model::InstanceKey;
+use crate::model::GpuKey;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::owners::OwnerName;
-use crate::report::{Gpu, GpuSet, OwnerSets, Payload};
+use crate::report::{Gpu, GpuSet, NodeAnswer, OwnerSets};
 
 /// Which jobs each file names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,8 +27,8 @@ impl JobMapping {
     /// that it cannot fake; else those that its rules allow, if they deny it any GPU
     /// of the node; else those that it holds. Only jobs with an id are named.
     #[must_use]
-    pub fn of(payload: &Payload) -> Self {
-        let gpus = payload.gpus.as_deref().unwrap_or_default();
+    pub fn of(payload: &NodeAnswer) -> Self {
+        let gpus = &payload.gpus;
         let by_key: BTreeMap<&str, &Gpu> = gpus.iter().map(|gpu| (gpu.key.as_str(), gpu)).collect();
         let mut mapping = Self::default();
         for row in payload.owners.iter().flatten().filter(|row| row.depth == 0 && row.owner.kind.is_job()) {
@@ -64,15 +64,15 @@ fn deciding(row: &OwnerSets, all: usize) -> &GpuSet {
 /// The names of the files of a set; `None` for a GPU that DCGM has no number for.
 fn files(set: &GpuSet, gpus: &BTreeMap<&str, &Gpu>) -> Vec<Option<String>> {
     let index = |key: &str| gpus.get(key).and_then(|gpu| gpu.nvml_index);
-    let instance = |key: &str| {
-        let InstanceKey { gpu, gi, .. } = InstanceKey::parse(key)?;
+    let instance = |key: &GpuKey| {
+        let (gpu, gi) = key.gpu_instance()?;
         Some(format!("{}.{gi}", index(gpu)?))
     };
-    let has_instance = |key: &str| set.instances.iter().any(|one| InstanceKey::is_on(one, key));
-    let whole = set.gpus.iter().flatten().filter(|key| !has_instance(key));
+    let is_whole = |key: &&GpuKey| !set.instances.iter().any(|one| one.is_on(key));
+    let whole = set.gpus.iter().flatten().filter(is_whole);
     whole
         .map(|key| index(key).map(|number| number.to_string()))
-        .chain(set.instances.iter().map(|key| instance(key)))
+        .chain(set.instances.iter().map(instance))
         .collect()
 }
 
@@ -82,7 +82,7 @@ mod tests {
     use crate::model::{AllocationSource, Owner, OwnerKind};
 
     fn set(gpus: &[&str]) -> GpuSet {
-        GpuSet { gpus: Some(gpus.iter().map(|gpu| (*gpu).to_owned()).collect()), ..GpuSet::default() }
+        GpuSet { gpus: Some(gpus.iter().map(|gpu| (*gpu).into()).collect()), ..GpuSet::default() }
     }
 
     fn job(number: u64, allowed: GpuSet, held: GpuSet) -> OwnerSets {
@@ -91,9 +91,9 @@ mod tests {
     }
 
     fn mapping(owners: Vec<OwnerSets>) -> JobMapping {
-        let gpu = |key: &str, nvml_index| Gpu { key: key.to_owned(), nvml_index, ..Gpu::default() };
+        let gpu = |key: &str, nvml_index| Gpu { key: key.into(), nvml_index, ..Gpu::default() };
         let gpus = vec![gpu("a", Some(2)), gpu("b", Some(0)), gpu("c", None)];
-        JobMapping::of(&Payload { owners: Some(owners), gpus: Some(gpus), ..Payload::default() })
+        JobMapping::of(&NodeAnswer { owners: Some(owners), gpus, ..NodeAnswer::default() })
     }
 
     fn shown(mapping: &JobMapping) -> Vec<String> {
@@ -131,14 +131,14 @@ mod tests {
     #[test]
     fn instances() {
         let mut mig = set(&["a", "b"]);
-        mig.instances = vec!["a/3/0".to_owned(), "a/3/1".to_owned()];
+        mig.instances = vec!["a/3/0".into(), "a/3/1".into()];
         assert_eq!(shown(&mapping(vec![job(7, mig, set(&[]))])), ["0: 7", "2.3: 7"]);
     }
 
     /// Make sure that what is not known is said, and names no file.
     #[test]
     fn unknown() {
-        let unknown = GpuSet { unknown: vec!["b".to_owned()], ..set(&["a"]) };
+        let unknown = GpuSet { unknown: vec!["b".into()], ..set(&["a"]) };
         let found = mapping(vec![job(7, GpuSet::default(), set(&["a"])), job(8, unknown, set(&[]))]);
         assert_eq!((shown(&found), found.unknown.len()), (vec!["2: 8".to_owned()], 2));
     }

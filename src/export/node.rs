@@ -8,18 +8,18 @@ use super::metric::{
     BUILD, COMPLETE, DURATION, ERRORS, FINDINGS, FINDINGS_IGNORED, GPU, GPUS, INSTANCE, NODE, OBSERVED,
 };
 use super::metric::{Family, count};
-use crate::model::Severity;
+use crate::model::{Severity, Time};
 use crate::observation::CgroupMode;
-use crate::report::{Gpu, Payload};
+use crate::report::{Gpu, NodeAnswer};
 
 /// GPUs that have samples; no node has so many.
 const LIMIT: usize = 1024;
 
-pub(super) fn gpu_families(payload: &Payload) -> Vec<Family> {
-    let gpus = payload.gpus.as_deref().unwrap_or_default();
+pub(super) fn gpu_families(payload: &NodeAnswer) -> Vec<Family> {
+    let gpus = &payload.gpus;
     let shown = || gpus.iter().take(LIMIT);
-    let instances =
-        shown().flat_map(|gpu| gpu.mig.iter().map(|instance| vec![gpu.key.clone(), instance.gi.to_string()]));
+    let instances = shown()
+        .flat_map(|gpu| gpu.mig.iter().map(|instance| vec![gpu.key.to_string(), instance.gi.to_string()]));
     vec![
         Family::one(GPUS, count(gpus.len() as u64)),
         Family::ones(GPU, shown().map(labels)),
@@ -30,7 +30,7 @@ pub(super) fn gpu_families(payload: &Payload) -> Vec<Family> {
 fn labels(gpu: &Gpu) -> Vec<String> {
     let number = |number: Option<u32>| number.map_or_else(String::new, |number| number.to_string());
     vec![
-        gpu.key.clone(),
+        gpu.key.to_string(),
         gpu.vendor.to_string(),
         gpu.model.clone().unwrap_or_default(),
         gpu.pci.clone().unwrap_or_default(),
@@ -65,10 +65,9 @@ pub(super) fn look_families(answers: &Answers<'_>) -> Vec<Family> {
     ]
 }
 
-/// A moment (RFC 3339) in seconds since 1970.
-pub(super) fn seconds(moment: &str) -> Option<f64> {
-    let moment: jiff::Timestamp = moment.parse().ok()?;
-    Some(moment.as_duration().as_secs_f64())
+/// A time in seconds since 1970.
+pub(super) fn seconds(time: &Time) -> Option<f64> {
+    Some(time.timestamp()?.as_duration().as_secs_f64())
 }
 
 /// Every id has a sample, so that a rule can tell "none" from "not looked for". An id
@@ -76,7 +75,7 @@ pub(super) fn seconds(moment: &str) -> Option<f64> {
 pub(super) fn finding_families(answers: &Answers<'_>) -> Vec<Family> {
     let mut counts: BTreeMap<(&str, Severity), u64> =
         answers.kinds.iter().map(|kind| ((kind.id.as_str(), kind.severity), 0)).collect();
-    let findings = answers.audit.findings.as_deref().unwrap_or_default();
+    let findings = &answers.audit.findings;
     for finding in findings.iter().filter(|finding| finding.ignored.is_none()) {
         *counts.entry((finding.id.as_str(), finding.severity)).or_default() += 1;
     }

@@ -9,8 +9,8 @@ use super::metric::{
     PROCESSES, SET_UNKNOWN, SHARES, USED, VGPU_MEMORY_LIMIT, VGPU_MEMORY_USED, VGPU_PROCESSES, VGPU_SM_LIMIT,
 };
 use super::metric::{Family, Metric, count, plain};
-use crate::model::{InstanceKey, JobIdSource, Owner, OwnerKind};
-use crate::report::{GpuSet, OwnerSets, Payload, Vgpu, VgpuDevice};
+use crate::model::{GpuKey, JobIdSource, Owner, OwnerKind};
+use crate::report::{GpuSet, NodeAnswer, OwnerSets, Vgpu, VgpuDevice};
 
 /// A set of an owner, as the label `set` names it. `None` where the owner has no such
 /// set: services are allocated nothing.
@@ -32,8 +32,8 @@ pub(super) fn families(names: &OwnerNames<'_>) -> Vec<Family> {
         .map(|(name, rows)| (name.after([]), number(rows.iter().map(|row| row.processes).sum())));
     let shares =
         rows(names).flat_map(|(name, row)| row.shares.iter().map(move |mode| name.after([mode.to_string()])));
-    let denied =
-        rows(names).flat_map(|(name, row)| row.held_denied.iter().map(move |gpu| name.after([gpu.clone()])));
+    let denied = rows(names)
+        .flat_map(|(name, row)| row.held_denied.iter().map(move |gpu| name.after([gpu.to_string()])));
     vec![
         Family::one(OWNERS, number(names.kept.len() + names.left_out)),
         Family::one(OWNERS_LIMIT, number(names.limit)),
@@ -82,22 +82,16 @@ fn allocated(names: &OwnerNames<'_>) -> Family {
 /// and the GPUs of which it has no instance but the whole. So counting samples counts
 /// devices, and each has the labels that DCGM gives it.
 fn devices(set: &GpuSet) -> Vec<[String; 2]> {
-    let instances: Vec<[String; 2]> = set.instances.iter().filter_map(|key| gpu_instance(key)).collect();
-    let is_whole = |gpu: &&String| !instances.iter().any(|[of, _]| of == *gpu);
-    let whole = set.gpus.iter().flatten().filter(is_whole).map(|gpu| [gpu.clone(), String::new()]);
-    whole.chain(instances.iter().cloned()).collect()
-}
-
-/// GPU and GPU instance of `KEY/GI/CI` or `KEY/GI`.
-fn gpu_instance(key: &str) -> Option<[String; 2]> {
-    let InstanceKey { gpu, gi, .. } = InstanceKey::parse(key)?;
-    Some([gpu.to_owned(), gi.to_string()])
+    let is_whole = |gpu: &&GpuKey| !set.instances.iter().any(|one| one.is_on(gpu));
+    let whole = set.gpus.iter().flatten().filter(is_whole).map(|gpu| [gpu.to_string(), String::new()]);
+    let instances = set.instances.iter().filter_map(GpuKey::gpu_instance);
+    whole.chain(instances.map(|(gpu, gi)| [gpu.to_owned(), gi.to_string()])).collect()
 }
 
 fn unknown_gpus(name: &OwnerName, row: &OwnerSets) -> Vec<Vec<String>> {
     let of = |(set, pick): &NamedSet| {
         let gpus = pick(row).map(|set| set.unknown.clone()).unwrap_or_default();
-        gpus.into_iter().map(|gpu| name.after([(*set).to_owned(), gpu])).collect::<Vec<_>>()
+        gpus.into_iter().map(|gpu| name.after([(*set).to_owned(), gpu.to_string()])).collect::<Vec<_>>()
     };
     SETS.iter().flat_map(of).collect()
 }
@@ -209,7 +203,7 @@ fn rank(row: &OwnerSets) -> u8 {
 }
 
 /// Sums and smallest values by GPU and owner.
-type ByGpu = BTreeMap<(String, OwnerName), u64>;
+type ByGpu = BTreeMap<(GpuKey, OwnerName), u64>;
 
 #[derive(Default)]
 struct Limits {
@@ -219,9 +213,9 @@ struct Limits {
     sm_limit: ByGpu,
 }
 
-pub(super) fn limit_families(payload: &Payload, names: &OwnerNames<'_>) -> Vec<Family> {
+pub(super) fn limit_families(payload: &NodeAnswer, names: &OwnerNames<'_>) -> Vec<Family> {
     let mut limits = Limits::default();
-    for cgroup in payload.cgroups.iter().flatten() {
+    for cgroup in payload.cgroups.iter() {
         let Some(name) = names.kept(&cgroup.owner.clone().unwrap_or_default()) else { continue };
         cgroup
             .processes
@@ -230,7 +224,9 @@ pub(super) fn limit_families(payload: &Payload, names: &OwnerNames<'_>) -> Vec<F
             .for_each(|vgpu| limits.add(vgpu, &name));
     }
     let by_gpu = |values: ByGpu, scale: f64| {
-        values.into_iter().map(move |((gpu, name), value)| (name.after([gpu]), count(value) / scale))
+        values
+            .into_iter()
+            .map(move |((gpu, name), value)| (name.after([gpu.to_string()]), count(value) / scale))
     };
     let processes = limits.processes.into_iter();
     vec![

@@ -4,12 +4,12 @@ use super::metric::plain;
 use super::*;
 use crate::model::{JobIdSource, Owner, OwnerKind, Severity, SharingMode};
 use crate::report::{
-    Activity, Document, Finding, FindingKind, Gpu, GpuSet, GpuWork, MigInstance, OwnerActivity, OwnerSets,
-    OwnerWork, Payload, Work,
+    Activity, AuditAnswer, Document, Finding, FindingKind, Gpu, GpuSet, GpuWork, MigInstance, NodeAnswer,
+    OwnerActivity, OwnerSets, OwnerWork, Work,
 };
 
 fn set(gpus: &[&str]) -> GpuSet {
-    GpuSet { gpus: Some(gpus.iter().map(|gpu| (*gpu).to_owned()).collect()), ..GpuSet::default() }
+    GpuSet { gpus: Some(gpus.iter().map(|gpu| (*gpu).into()).collect()), ..GpuSet::default() }
 }
 
 fn owner(kind: OwnerKind, job_id: Option<u64>, name: &str, allowed: &[&str]) -> OwnerSets {
@@ -29,15 +29,15 @@ fn job(number: u64) -> OwnerSets {
     owner(OwnerKind::Slurm, Some(number), "", &["GPU-1"])
 }
 
-fn made(payload: Payload, findings: Vec<Finding>, limit: usize) -> Vec<Family> {
-    let node = Document { taken_at: "2026-11-23T00:00:01Z".to_owned(), payload, ..Document::default() };
-    let audit = Payload { findings: Some(findings), ..Payload::default() };
+fn made(payload: NodeAnswer, findings: Vec<Finding>, limit: usize) -> Vec<Family> {
+    let node = Document { taken_at: "2026-11-23T00:00:01Z".into(), payload, ..Document::default() };
+    let audit = AuditAnswer { findings, ..AuditAnswer::default() };
     let kinds = [FindingKind { id: "a".to_owned(), severity: Severity::Critical, ..FindingKind::default() }];
     families(&Answers { node: &node, audit: &audit, kinds: &kinds, duration: Some(0.5), owner_limit: limit })
 }
 
 fn of_owners(owners: Vec<OwnerSets>, limit: usize) -> Vec<Family> {
-    made(Payload { owners: Some(owners), ..Payload::default() }, Vec::new(), limit)
+    made(NodeAnswer { owners: Some(owners), ..NodeAnswer::default() }, Vec::new(), limit)
 }
 
 fn samples<'a>(families: &'a [Family], name: &str) -> &'a [Sample] {
@@ -81,8 +81,8 @@ fn samples_are_distinct() {
     let mut owners: Vec<OwnerSets> =
         hostile.iter().map(|name| owner(OwnerKind::Unit, None, name, &["GPU-1", "GPU-1"])).collect();
     owners.extend([job(7), job(7)]);
-    let gpus = vec![Gpu { key: "GPU-1".to_owned(), ..Gpu::default() }; 2];
-    let all = made(Payload { owners: Some(owners), gpus: Some(gpus), ..Payload::default() }, vec![], 100);
+    let gpus = vec![Gpu { key: "GPU-1".into(), ..Gpu::default() }; 2];
+    let all = made(NodeAnswer { owners: Some(owners), gpus, ..NodeAnswer::default() }, vec![], 100);
     for family in &all {
         let mut labels: Vec<_> = family.samples.iter().map(|sample| &sample.labels).collect();
         assert!(labels.iter().all(|values| values.len() == family.metric.labels.len()), "{family:?}");
@@ -125,9 +125,9 @@ fn bounded() {
 /// in a set.
 #[test]
 fn unknown_is_apart() {
-    let unknown = GpuSet { unknown: vec!["GPU-9".to_owned()], ..GpuSet::default() };
+    let unknown = GpuSet { unknown: vec!["GPU-9".into()], ..GpuSet::default() };
     let mut service = OwnerSets { allocated: GpuSet::default(), ..owner(OwnerKind::Unit, None, "u", &[]) };
-    service.held_denied = vec!["GPU-3".to_owned()];
+    service.held_denied = vec!["GPU-3".into()];
     let blind = OwnerSets { allocated: GpuSet::default(), visible: unknown, ..job(7) };
     let all = of_owners(vec![blind, service], 10);
     assert_eq!(labels(&all, "gpumap_gpu_asked"), [""; 0]);
@@ -142,11 +142,11 @@ fn unknown_is_apart() {
 fn instances() {
     let mut mig = job(7);
     mig.allowed = set(&["GPU-1", "GPU-2"]);
-    mig.allowed.instances = vec!["GPU-1/3/0".to_owned(), "GPU-1/3/1".to_owned(), "GPU-1/5/0".to_owned()];
+    mig.allowed.instances = vec!["GPU-1/3/0".into(), "GPU-1/3/1".into(), "GPU-1/5/0".into()];
     mig.shares = vec![SharingMode::Mig];
     let instance = MigInstance { gi: 3, ci: Some(0), ..MigInstance::default() };
-    let gpu = Gpu { key: "GPU-1".to_owned(), mig: vec![instance.clone(), instance], ..Gpu::default() };
-    let payload = Payload { owners: Some(vec![mig]), gpus: Some(vec![gpu]), ..Payload::default() };
+    let gpu = Gpu { key: "GPU-1".into(), mig: vec![instance.clone(), instance], ..Gpu::default() };
+    let payload = NodeAnswer { owners: Some(vec![mig]), gpus: vec![gpu], ..NodeAnswer::default() };
     let all = made(payload, Vec::new(), 10);
     let allowed = labels(&all, "gpumap_gpu_allowed");
     assert_eq!(allowed, ["GPU-1 3 slurm 7", "GPU-1 5 slurm 7", "GPU-2 slurm 7"]);
@@ -188,7 +188,7 @@ fn findings() {
         ..Finding::default()
     };
     let of = |found: Vec<Finding>| {
-        let all = made(Payload::default(), found, 1);
+        let all = made(NodeAnswer::default(), found, 1);
         (samples(&all, "gpumap_findings")[0].value, samples(&all, "gpumap_findings_ignored")[0].value)
     };
     assert_eq!((of(Vec::new()), of(vec![finding(false), finding(true)])), ((0.0, 0.0), (1.0, 1.0)));
@@ -205,11 +205,11 @@ fn activity() {
         ..OwnerActivity::default()
     };
     let owners = vec![did(Some(job(7).owner)), did(Some(job(8).owner)), did(None)];
-    let activity = Activity { at: "2026-11-23T00:00:00.5Z".to_owned(), owners, ..Activity::default() };
-    let payload = Payload {
+    let activity = Activity { at: "2026-11-23T00:00:00.5Z".into(), owners, ..Activity::default() };
+    let payload = NodeAnswer {
         owners: Some(vec![job(7), owner(OwnerKind::Cgroup, None, "/a", &[])]),
         activity: Some(Box::new(activity)),
-        ..Payload::default()
+        ..NodeAnswer::default()
     };
     let all = made(payload, Vec::new(), 10);
     assert_eq!(labels(&all, "gpumap_activity_processes"), ["cgroup", "slurm 7"]);
@@ -224,7 +224,7 @@ fn activity() {
 fn counters_of_owners() {
     let work = |job: u64, launches: u64, until: &str| OwnerWork {
         owner: Some(Owner { kind: OwnerKind::Slurm, job_id: Some(job), ..Owner::default() }),
-        until: until.to_owned(),
+        until: until.into(),
         processes: 2,
         gpus: vec![
             GpuWork { counts: Work { launches, ..Work::default() }, ..GpuWork::default() },
@@ -241,7 +241,8 @@ fn counters_of_owners() {
         work(9, 30, "2026-01-02T00:00:00Z"),
     ];
     let activity = Some(Box::new(Activity { totals, ..Activity::default() }));
-    let all = made(Payload { owners: Some(vec![job(7)]), activity, ..Payload::default() }, Vec::new(), 2);
+    let all =
+        made(NodeAnswer { owners: Some(vec![job(7)]), activity, ..NodeAnswer::default() }, Vec::new(), 2);
     assert_eq!(labels(&all, "gpumap_activity_launches_total"), ["slurm 7", "slurm 8"]);
     let values = |name: &str| samples(&all, name).iter().map(|sample| sample.value).collect::<Vec<_>>();
     assert_eq!(values("gpumap_activity_launches_total"), [11.0, 21.0]);

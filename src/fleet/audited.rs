@@ -10,7 +10,7 @@ use super::kept::Kept;
 use super::limits::Refusal;
 use super::tables::Tables;
 use crate::model::OwnerKind;
-use crate::report::Payload;
+use crate::report::AuditAnswer;
 
 /// Findings of a node, by what those that are alike have in common.
 type Rows = BTreeMap<Alike, FindingRow>;
@@ -47,9 +47,9 @@ pub(super) fn of_answer(tables: &mut Tables, answer: &Answer<'_>) -> Audited {
 }
 
 /// The findings of an observation, audited without a configuration.
-pub(super) fn of_payload(tables: &mut Tables, payload: &Payload) -> Audited {
+pub(super) fn of_payload(tables: &mut Tables, answer: &AuditAnswer) -> Audited {
     let mut rows = Rows::new();
-    payload.findings.iter().flatten().for_each(|finding| add(tables, &mut rows, &finding.into()));
+    answer.findings.iter().for_each(|finding| add(tables, &mut rows, &finding.into()));
     let (findings, config) = (rows.into_values().collect(), tables.words.number("none"));
     Audited { findings, ignored: 0, config, kept: Kept::Unwanted }
 }

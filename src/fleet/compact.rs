@@ -5,17 +5,17 @@ use std::collections::BTreeMap;
 
 use super::mask::Mask;
 use super::{owner, shapes};
-use crate::model::ProblemCode;
+use crate::model::{GpuKey, ProblemCode};
 use crate::observation::{Observation, Problem};
-use crate::report::{CompactGpu, CompactNode, CompactOwners, Gpu, GpuSet, OwnerSets, Payload};
+use crate::report::{CompactGpu, CompactNode, CompactOwners, Gpu, GpuSet, NodeAnswer, OwnerSets};
 use sha2::{Digest as _, Sha256};
 
 /// Problems of each code that a compact document has in full.
 const SHOWN: usize = 3;
 
 /// The compact form of what [`crate::analyse::node()`] says about an observation.
-pub fn compact(observation: &Observation, payload: &Payload) -> CompactNode {
-    let gpus = payload.gpus.as_deref().unwrap_or_default();
+pub fn compact(observation: &Observation, payload: &NodeAnswer) -> CompactNode {
+    let gpus = &payload.gpus;
     let devices = Devices::of(gpus);
     let owners = payload.owners.as_deref().unwrap_or_default();
     let (kept, other_owners) = worth_keeping(owners);
@@ -100,23 +100,24 @@ fn drivers(observation: &Observation) -> BTreeMap<String, String> {
 #[derive(Debug)]
 struct Devices<'a> {
     positions: BTreeMap<&'a str, usize>,
-    instances: Vec<String>,
+    instances: Vec<GpuKey>,
     count: usize,
 }
 
 impl<'a> Devices<'a> {
     fn of(gpus: &'a [Gpu]) -> Self {
         let positions = gpus.iter().enumerate().map(|(at, gpu)| (gpu.key.as_str(), at)).collect();
-        let instances = gpus.iter().flat_map(|gpu| gpu.mig.iter().filter_map(move |mig| mig.key(gpu)));
+        let instances =
+            gpus.iter().flat_map(|gpu| gpu.mig.iter().filter_map(move |mig| mig.compute_key(gpu)));
         Self { positions, instances: instances.collect(), count: gpus.len() }
     }
 
     fn position(&self, key: &str) -> Option<usize> {
-        let instance = || self.instances.iter().position(|one| one == key).map(|at| self.count + at);
+        let instance = || self.instances.iter().position(|one| **one == *key).map(|at| self.count + at);
         self.positions.get(key).copied().or_else(instance)
     }
 
-    fn all(&self, keys: &[String]) -> Vec<usize> {
+    fn all(&self, keys: &[GpuKey]) -> Vec<usize> {
         let mut found: Vec<usize> = keys.iter().filter_map(|key| self.position(key)).collect();
         found.sort_unstable();
         found
@@ -124,7 +125,7 @@ impl<'a> Devices<'a> {
 
     fn set(&self, set: &GpuSet) -> Option<String> {
         let certain = set.gpus.as_ref()?;
-        let certain: Vec<String> = certain.iter().chain(&set.instances).cloned().collect();
+        let certain: Vec<GpuKey> = certain.iter().chain(&set.instances).cloned().collect();
         let claimed = set.source.is_some() && !set.is_trusted();
         Some(Mask { claimed, certain: self.all(&certain), maybe: self.all(&set.unknown) }.text())
     }

@@ -16,7 +16,7 @@ use super::pieces::{InputPosition, LONGEST_DOCUMENT, Other, Sink};
 use super::tables::Tables;
 use super::words::{Word, cut};
 use super::{audited, full, node_name, owners, state};
-use crate::analyse::{self, CallerAllocation, TimeLimit};
+use crate::analyse::{self, CallerAllocation, CommandAnswer as _, TimeLimit};
 use crate::audit::{self, Config};
 use crate::model::ProblemCode;
 use crate::observation::{self, Observation, Problem};
@@ -187,7 +187,7 @@ impl Gatherer {
         if !is_audit && !is_node {
             return Err(unusable(answer));
         }
-        let head = self.head(&answer.host.name, &answer.taken_at, bytes, name)?;
+        let head = self.head(&answer.host.name, answer.taken_at.parse().ok(), bytes, name)?;
         if is_audit {
             audited::check(answer)?;
         }
@@ -226,13 +226,13 @@ impl Gatherer {
         name: Option<&str>,
     ) -> Result<String, Refusal> {
         let observation = bounded(observation)?;
-        let head = self.head(&observation.host.name, &observation.taken_at, bytes, name)?;
+        let head = self.head(&observation.host.name, observation.taken_at.timestamp(), bytes, name)?;
         let granted = CallerAllocation::default();
         let state = self.state_of(&observation)?;
         let payload = audit::audit(&observation, &granted, &Config::default(), &self.limit);
         let payload = payload.map_err(|error| Refusal::why(error.to_string()))?;
-        let unknown = analyse::has_unknown(&payload);
-        let found = payload.findings.as_deref().unwrap_or_default();
+        let unknown = payload.has_unknown();
+        let found = payload.findings.as_slice();
         let kept = Room::findings_of(&mut self.room, &mut self.tables, found);
         let what = Audited { kept, ..audited::of_payload(&mut self.tables, &payload) };
         let gaps = state::gaps_of(&mut self.tables, &observation, unknown);
@@ -318,7 +318,7 @@ impl Gatherer {
     fn head<'a>(
         &mut self,
         name: &'a str,
-        taken_at: &str,
+        taken_at: Option<Timestamp>,
         bytes: &[u8],
         from: Option<&'a str>,
     ) -> Result<Head<'a>, Refusal> {
@@ -329,8 +329,7 @@ impl Gatherer {
         if self.nodes.len() >= NODES && !self.nodes.contains_key(name) {
             return Err(Refusal::why(format!("there are more than {NODES} nodes")));
         }
-        let taken_at: Result<Timestamp, _> = taken_at.parse();
-        let taken_at = taken_at.map_err(|_| Refusal::why("it does not say when it was made"))?;
+        let taken_at = taken_at.ok_or_else(|| Refusal::why("it does not say when it was made"))?;
         let other_name = from.filter(|from| !node_name::is_same(from, name));
         let is_own = from.is_some() && other_name.is_none();
         let claim = if is_own { Claim::Own } else { Claim::Other };

@@ -6,7 +6,7 @@ use super::gather::{GatheredNode, Gatherer};
 use super::kept::{Kept, KeptFinding};
 use super::problems;
 use super::words::Words;
-use crate::model::Severity;
+use crate::model::{Severity, Time};
 use crate::report::{Fleet, FleetNode, FleetNodeFinding, FleetOwners, FleetPage, PageCut};
 
 /// Sections of nodes.
@@ -61,7 +61,7 @@ fn weight(node: &GatheredNode) -> Vec<(Severity, usize)> {
 fn section(words: &Words, name: &str, node: &GatheredNode) -> FleetNode {
     let times =
         [node.state.as_ref().map(|part| part.taken_at), node.audit.as_ref().map(|part| part.taken_at)];
-    let mut taken_at: Vec<String> = times.into_iter().flatten().map(|at| at.to_string()).collect();
+    let mut taken_at: Vec<Time> = times.into_iter().flatten().map(Time::from).collect();
     taken_at.dedup();
     let properties = node.state.iter().flat_map(|state| &state.what.properties);
     FleetNode {

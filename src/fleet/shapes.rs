@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::document::Answer;
 use crate::model::{OwnerKind, Verdict};
-use crate::report::Payload;
+use crate::report::NodeAnswer;
 
 /// Shapes of a kind that are listed.
 const SHAPES: usize = 16;
@@ -43,18 +43,18 @@ pub(super) struct Program<'a> {
 }
 
 /// The shapes of an answer by kind of owner.
-pub(super) fn of(payload: &Payload) -> BTreeMap<String, Vec<String>> {
-    let programs = payload.programs.iter().flatten();
+pub(super) fn of(payload: &NodeAnswer) -> BTreeMap<String, Vec<String>> {
+    let programs = payload.programs.iter();
     let programs: BTreeMap<u32, (Option<String>, Option<usize>)> = programs
         .map(|(id, program)| (*id, (program.writer.as_ref().map(ToString::to_string), program.insns)))
         .collect();
     let mut shapes = Shapes::default();
-    for cgroup in payload.cgroups.iter().flatten() {
+    for cgroup in payload.cgroups.iter() {
         let owner = cgroup.owner.as_ref().filter(|owner| owner.part.is_none() && owner.is_workload());
         let Some(owner) = owner else { continue };
         let found = cgroup.programs.iter().filter_map(|effective| programs.get(&effective.id));
         let found = found.map(|(writer, insns)| Program { writer: writer.as_deref(), insns: *insns });
-        let policy = payload.policies.as_ref().and_then(|policies| policies.get(&cgroup.policy));
+        let policy = payload.policies.get(&cgroup.policy);
         shapes.add(&owner.kind, found, policy.map(|policy| policy.default).unwrap_or_default());
     }
     shapes.finish()

@@ -23,9 +23,9 @@ pub(super) fn of(gatherer: &Gatherer) -> Option<FleetTimes> {
     let is_apart = |at: Timestamp| at.duration_since(middle).abs() > APART;
     let apart = all.iter().filter(|(at, _)| is_apart(*at)).map(|(_, name)| *name);
     Some(FleetTimes {
-        first: first.to_string(),
-        last: last.to_string(),
-        middle: middle.to_string(),
+        first: first.into(),
+        last: last.into(),
+        middle: middle.into(),
         apart: hostlist::set(apart),
     })
 }

@@ -24,7 +24,7 @@ pub(super) fn assign(gpus: &mut [Gpu]) {
     for (position, gpu) in gpus.iter_mut().enumerate() {
         let unique = names(gpu).find(|name| uses.get(&name.to_ascii_lowercase()) == Some(&1));
         // `#` is in no other kind of key, so this one is unique as well.
-        gpu.key = unique.unwrap_or_else(|| format!("{}#{position}", gpu.vendor));
+        gpu.key = unique.unwrap_or_else(|| format!("{}#{position}", gpu.vendor)).into();
     }
 }
 
@@ -37,13 +37,14 @@ fn names(gpu: &Gpu) -> impl Iterator<Item = String> + use<> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::GpuKey;
 
     fn gpu(uuid: &str, pci: &str, minor: u32) -> Gpu {
         let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
         Gpu { uuid: some(uuid), pci: some(pci), major: Some(226), minor: Some(minor), ..Gpu::default() }
     }
 
-    fn keys(mut gpus: Vec<Gpu>) -> Vec<String> {
+    fn keys(mut gpus: Vec<Gpu>) -> Vec<GpuKey> {
         assign(&mut gpus);
         gpus.into_iter().map(|gpu| gpu.key).collect()
     }

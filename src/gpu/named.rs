@@ -126,7 +126,7 @@ fn is_number(gpu: &Gpu, name: &str) -> bool {
 /// `nvidia0/1/0` or `KEY/1/0`, as tables and `--json` write a MIG instance.
 fn is_instance(gpus: &[Gpu], name: &str) -> bool {
     let Some((gpu, _)) = name.split_once('/') else { return false };
-    let owns = |known: &Gpu| known.key == gpu || known.nodes.iter().any(|node| is_node(&node.path, gpu));
+    let owns = |known: &Gpu| *known.key == *gpu || known.nodes.iter().any(|node| is_node(&node.path, gpu));
     gpus.iter().any(|known| !known.mig.is_empty() && owns(known))
 }
 
@@ -162,7 +162,7 @@ mod tests {
     fn gpu(uuid: &str, pci: &str, minor: u32, nvml: u32) -> Gpu {
         let path = format!("/dev/nvidia{minor}");
         Gpu {
-            key: uuid.to_owned(),
+            key: uuid.into(),
             vendor: Vendor::Nvidia,
             uuid: Some(uuid.to_owned()),
             pci: Some(pci.to_owned()),

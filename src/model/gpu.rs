@@ -1,7 +1,12 @@
 //! GPUs: their vendors, the device nodes that all of a vendor's GPUs share, and
 //! the keys of MIG instances.
 
+use std::borrow::Borrow;
 use std::fmt;
+use std::ops::Deref;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 open_words! {
     /// The maker of a GPU; `Other` is the name of its driver.
@@ -68,38 +73,94 @@ open_words! {
     }
 }
 
-/// Names a MIG compute instance: `KEY/GI/CI`, the GPU's key and the numbers of
-/// the GPU instance and the compute instance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InstanceKey<'a> {
-    /// Key of the GPU in the inventory.
-    pub gpu: &'a str,
-    /// GPU instance.
-    pub gi: u32,
-    /// Compute instance; a GPU instance without one is `KEY/GI`.
-    pub ci: Option<u32>,
-}
+/// Names a GPU of the inventory (its UUID, else its PCI address, else `major:minor`), or a
+/// MIG instance on it: `KEY/GI/CI`, and `KEY/GI` for a GPU instance without a compute
+/// instance.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct GpuKey(String);
 
-impl<'a> InstanceKey<'a> {
-    /// Reads `KEY/GI/CI` or `KEY/GI`.
-    pub fn parse(key: &'a str) -> Option<Self> {
-        let (gpu, rest) = key.split_once('/')?;
-        let (gi, ci) = match rest.split_once('/') {
-            Some((gi, ci)) => (gi, Some(ci.parse().ok()?)),
-            None => (rest, None),
-        };
-        Some(Self { gpu, gi: gi.parse().ok()?, ci })
+impl GpuKey {
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
     }
 
-    /// Whether `key` names an instance of this GPU.
-    pub fn is_on(key: &str, gpu: &str) -> bool {
-        key.strip_prefix(gpu).is_some_and(|rest| rest.starts_with('/'))
+    /// The key of an instance on this GPU: the numbers of the GPU instance and the compute
+    /// instance.
+    #[must_use]
+    pub fn instance(&self, gi: u32, ci: Option<u32>) -> Self {
+        let ci = ci.map(|ci| format!("/{ci}")).unwrap_or_default();
+        Self(format!("{}/{gi}{ci}", self.0))
+    }
+
+    /// Whether it names an instance.
+    #[must_use]
+    pub fn is_instance(&self) -> bool {
+        self.0.contains('/')
+    }
+
+    /// The GPU and the number of the GPU instance; `None` for a GPU.
+    #[must_use]
+    pub fn gpu_instance(&self) -> Option<(&str, u32)> {
+        let (gpu, rest) = self.0.split_once('/')?;
+        Some((gpu, rest.split('/').next()?.parse().ok()?))
+    }
+
+    /// What follows the key of a GPU, `/GI/CI`; `None` where it names no instance of this GPU.
+    #[must_use]
+    pub fn below(&self, gpu: &str) -> Option<&str> {
+        self.0.strip_prefix(gpu).filter(|rest| rest.starts_with('/'))
+    }
+
+    /// Whether it names an instance of this GPU.
+    #[must_use]
+    pub fn is_on(&self, gpu: &str) -> bool {
+        self.below(gpu).is_some()
+    }
+
+    /// Whether it names this GPU or an instance of it.
+    #[must_use]
+    pub fn is_of(&self, gpu: &str) -> bool {
+        self.0 == gpu || self.is_on(gpu)
     }
 }
 
-impl fmt::Display for InstanceKey<'_> {
+impl Deref for GpuKey {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Borrow<str> for GpuKey {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl PartialEq<str> for GpuKey {
+    fn eq(&self, other: &str) -> bool {
+        self.0 == other
+    }
+}
+
+impl PartialEq<&str> for GpuKey {
+    fn eq(&self, other: &&str) -> bool {
+        self.0 == *other
+    }
+}
+
+impl<T: Into<String>> From<T> for GpuKey {
+    fn from(key: T) -> Self {
+        Self(key.into())
+    }
+}
+
+impl fmt::Display for GpuKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.gpu, self.gi)?;
-        self.ci.map_or(Ok(()), |ci| write!(f, "/{ci}"))
+        f.write_str(&self.0)
     }
 }

@@ -66,6 +66,7 @@ mod program;
 mod repair;
 mod request;
 mod rule;
+mod time;
 mod vacancy;
 mod vgpu;
 
@@ -78,7 +79,7 @@ pub use environment::{
 };
 pub use event::{EventCause, EventKind};
 pub use finding::{Confidence, FailOn, Severity};
-pub use gpu::{InstanceKey, SharedRole, SharingMode, Vendor};
+pub use gpu::{GpuKey, SharedRole, SharingMode, Vendor};
 pub use matrix::{CellState, MatrixOrder, Membership};
 pub use owner::{
     AllocationSource, GrantComparison, GrantedSet, JobEvidence, JobIdSource, Owner, OwnerKind, OwnerPart,
@@ -90,5 +91,6 @@ pub use program::{AttachFlag, MapType, Writer};
 pub use repair::{IntentionSource, JournalState, RepairState, ReplaceMode};
 pub use request::{BadRequests, Request, RequestSet, Verdict, Verdicts};
 pub use rule::{Mask, Numbers, Rule};
+pub use time::Time;
 pub use vacancy::Vacancy;
 pub use vgpu::{InForce, LimitCode, MeantBy, RegionLayout};

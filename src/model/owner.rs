@@ -4,6 +4,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Time;
+
 /// The owner of a cgroup, read from its path: the innermost one whose name root's
 /// daemons gave. Fields that do not apply to a kind are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -27,7 +29,7 @@ pub struct Owner {
     pub sluid: Option<String>,
     /// When the job was submitted, RFC 3339, as its SLUID says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub submitted_at: Option<String>,
+    pub submitted_at: Option<Time>,
     /// Step: a number, `batch`, `extern`, `interactive`, …
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,

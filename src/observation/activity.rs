@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Text;
-use crate::model::{CountTable, GpuEvidence, ProbeEngine};
+use crate::model::{CountTable, GpuEvidence, GpuKey, ProbeEngine};
 
 /// The number of classes in which durations of calls are counted.
 pub const DURATION_CLASSES: usize = 16;
@@ -96,10 +96,10 @@ pub struct ResolvedDevice {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ordinal: Option<u32>,
     /// Key of the GPU.
-    pub gpu: String,
+    pub gpu: GpuKey,
     /// The MIG instance, `KEY/GI/CI`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub instance: Option<String>,
+    pub instance: Option<GpuKey>,
     /// What told it.
     pub by: GpuEvidence,
 }

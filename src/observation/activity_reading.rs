@@ -5,12 +5,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Activity, OwnerTotals};
+use crate::model::Time;
 
 /// The counts of one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ActivityReading {
     /// When they were read, RFC 3339.
-    pub at: String,
+    pub at: Time,
     /// How many milliseconds pass between two readings of the gpumap that counts; 0
     /// where there is only one.
     #[serde(default)]

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{ContextSums, ErrorCount, StreamSums};
-use crate::model::{CountTable, Owner};
+use crate::model::{CountTable, GpuKey, Owner};
 
 /// Everything that one owner did until a reading.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -48,10 +48,10 @@ pub struct OwnerTotals {
 pub struct GpuTotals {
     /// Key of the GPU; `None`: calls of which it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gpu: Option<String>,
+    pub gpu: Option<GpuKey>,
     /// The MIG instance, `KEY/GI/CI`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub instance: Option<String>,
+    pub instance: Option<GpuKey>,
     /// The sums of all streams. Context and stream are 0.
     pub streams: StreamSums,
     /// The sums of all contexts; of memory, what is allocated now. Context is 0.

@@ -24,7 +24,7 @@ use procfs_core::{BlockDeviceEntry, Devices, FromBufRead as _};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{DeviceType, MapType, ProblemCode};
+use crate::model::{DeviceType, MapType, ProblemCode, Time};
 
 pub use activity::{
     Activity, ActivityLibrary, CallUnderWay, ContextSums, CopiedBytes, DURATION_CLASSES, ErrorCount,
@@ -59,7 +59,7 @@ pub struct Observation {
     /// The gpumap version that looked.
     pub version: String,
     /// When it looked, RFC 3339 with zone.
-    pub taken_at: String,
+    pub taken_at: Time,
     /// The node.
     pub host: Host,
     /// The cgroups that were asked for: the analysis answers for these.
@@ -155,7 +155,7 @@ pub struct Host {
     pub slurm_cluster: Option<String>,
     /// When it was booted, RFC 3339 to the second (`btime` in `/proc/stat`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub boot_time: Option<String>,
+    pub boot_time: Option<Time>,
     /// Clock ticks in a second: what start times of processes are counted in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ticks_per_second: Option<u64>,
@@ -245,7 +245,7 @@ pub struct Program {
     /// Whether its licence is GPL compatible.
     pub gpl_compatible: bool,
     /// When it was loaded, RFC 3339; empty if unknown.
-    pub loaded_at: String,
+    pub loaded_at: Time,
     /// Uid that loaded it.
     pub uid: u32,
     /// Ids of the maps it uses.

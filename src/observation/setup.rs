@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Answer, Environment, Text};
-use crate::model::EngineTask;
+use crate::model::{EngineTask, Time};
 
 /// Owners of cgroups that the site's configuration describes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -195,7 +195,7 @@ pub struct Slurm {
     pub gres_conf: Option<ConfigFile>,
     /// When that file was last changed, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gres_conf_modified_at: Option<String>,
+    pub gres_conf_modified_at: Option<Time>,
     /// The environment of gpumap itself, if it runs in a Prolog or Epilog
     /// (`--from-env`).
     #[serde(default, skip_serializing_if = "Option::is_none")]

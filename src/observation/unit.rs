@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Answer, ConfigFile, Text};
-use crate::model::DeviceType;
+use crate::model::{DeviceType, Time};
 
 /// A unit that has a cgroup, with the lines of its files that decide on
 /// devices: what systemd will apply at the next daemon-reload.
@@ -26,7 +26,7 @@ pub struct Unit {
     /// When the newest of the files with `DeviceAllow=` or `DevicePolicy=` was changed,
     /// RFC 3339; null where none has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub devices_changed_at: Option<String>,
+    pub devices_changed_at: Option<Time>,
     /// The devices that the paths in these lines lead to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<NamedNode>,
@@ -91,7 +91,7 @@ pub struct Container {
     /// The cgroup that it names for the container.
     pub cgroup: Text,
     /// When the file was last written, RFC 3339.
-    pub modified_at: Option<String>,
+    pub modified_at: Option<Time>,
     /// Its list, in order.
     pub devices: Answer<Vec<ContainerDevice>>,
 }

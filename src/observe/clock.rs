@@ -8,22 +8,23 @@ use nix::errno::Errno;
 use nix::time::{ClockId, clock_gettime};
 
 use super::problems::errno_of;
+use crate::model::Time;
 use crate::sys::retry::again;
 
-/// The current time, RFC 3339 to the millisecond.
-pub fn now() -> String {
+/// The current time, to the millisecond.
+pub fn now() -> Time {
     let now = Timestamp::now();
-    Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now).to_string()
+    Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now).into()
 }
 
-/// When a file was last changed, RFC 3339 to the second.
+/// When a file was last changed, to the second.
 ///
 /// # Errors
 ///
 /// Those of stat(2); `EOVERFLOW` for a time that no calendar has.
-pub(super) fn modified_at(path: &Path) -> Result<String, Errno> {
+pub(super) fn modified_at(path: &Path) -> Result<Time, Errno> {
     let facts = again(|| std::fs::metadata(path)).map_err(|error| errno_of(&error))?;
-    Timestamp::from_second(facts.mtime()).map(|time| time.to_string()).or(Err(Errno::EOVERFLOW))
+    Timestamp::from_second(facts.mtime()).map(Time::from).or(Err(Errno::EOVERFLOW))
 }
 
 /// Nanoseconds of a clock tick of `/proc` (`USER_HZ` is 100 everywhere).
@@ -59,14 +60,14 @@ impl BootClock {
         Some(since_boot.div_euclid(TICK))
     }
 
-    /// RFC 3339 to the second; empty if unknown (0: a kernel before 4.15).
-    pub(super) fn stamp(self, since_boot: u64) -> String {
+    /// To the second; not known (0: a kernel before 4.15).
+    pub(super) fn stamp(self, since_boot: u64) -> Time {
         let stamp = || {
             let at = self.booted?.checked_add(i128::from(since_boot))?.div_euclid(1_000_000_000);
             // A time that no calendar has is unknown.
             Timestamp::from_second(i64::try_from(at).ok()?).ok()
         };
-        if since_boot == 0 { None } else { stamp() }.map_or_else(String::new, |stamp| stamp.to_string())
+        if since_boot == 0 { None } else { stamp() }.map(Time::from).unwrap_or_default()
     }
 }
 
@@ -78,9 +79,9 @@ mod tests {
     #[test]
     fn stamps() {
         let clock = BootClock { booted: Some(1_700_000_000_999_999_999) };
-        assert_eq!(clock.stamp(1_000_000_001), "2023-11-14T22:13:22Z");
-        assert_eq!(clock.stamp(0), "");
-        assert_eq!(clock.stamp(u64::MAX).len(), 20);
-        assert_eq!(BootClock { booted: None }.stamp(5), "");
+        assert_eq!(clock.stamp(1_000_000_001).as_str(), "2023-11-14T22:13:22Z");
+        assert!(!clock.stamp(0).is_known());
+        assert_eq!(clock.stamp(u64::MAX).as_str().len(), 20);
+        assert!(!BootClock { booted: None }.stamp(5).is_known());
     }
 }

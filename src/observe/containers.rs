@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::options::Options;
 use super::problems::{Log, errno_of};
-use crate::model::{CgroupPath, DeviceType, Owner, ProblemCode};
+use crate::model::{CgroupPath, DeviceType, Owner, ProblemCode, Time};
 use crate::observation::{Answer, Cgroup, Container, ContainerDevice, PodName};
 use crate::owner::of_path;
 use crate::sys::dir::Dir;
@@ -174,8 +174,8 @@ fn entries(dir: &Path) -> Result<Vec<PathBuf>, Errno> {
 }
 
 /// The contents of a file that only root can have written, and when.
-fn trusted(path: &Path, log: &mut Log) -> Option<(Vec<u8>, Option<String>)> {
-    let read = || -> io::Result<Option<(Vec<u8>, Option<String>)>> {
+fn trusted(path: &Path, log: &mut Log) -> Option<(Vec<u8>, Option<Time>)> {
+    let read = || -> io::Result<Option<(Vec<u8>, Option<Time>)>> {
         let file = again(|| OpenOptions::new().read(true).custom_flags(FLAGS).open(path))?;
         let facts = again(|| file.metadata())?;
         let is_roots = facts.uid() == 0 && facts.mode() & 0o022 == 0;
@@ -188,7 +188,7 @@ fn trusted(path: &Path, log: &mut Log) -> Option<(Vec<u8>, Option<String>)> {
         let (mut text, mut file) = (Vec::new(), file.take(SIZE_LIMIT));
         again(|| file.read_to_end(&mut text))?;
         // A time that no calendar has is none.
-        let modified = Timestamp::from_second(facts.mtime()).map(|time| time.to_string());
+        let modified = Timestamp::from_second(facts.mtime()).map(Time::from);
         // It is unknown then.
         Ok(Some((text, modified.ok())))
     };

@@ -13,7 +13,7 @@ use super::error::ObserveError;
 use super::options::Options;
 use super::problems::Log;
 use super::{site_config, slurm_config};
-use crate::model::ProblemCode;
+use crate::model::{ProblemCode, Time};
 use crate::observation::{Host, Observation, Problem, SCHEMA};
 use crate::sys::absence::OrAbsent as _;
 use crate::sys::dir::{open_readable, read_all};
@@ -80,10 +80,10 @@ fn host(options: &Options, hierarchy: Option<&Hierarchy>, log: &mut Log) -> Host
 }
 
 /// When the node was booted, as `/proc/stat` says.
-fn boot_time(stat: &str) -> Option<String> {
+fn boot_time(stat: &str) -> Option<Time> {
     let seconds = stat.lines().find_map(|line| line.strip_prefix("btime "))?;
     // A time that no calendar has is unknown.
-    Some(Timestamp::from_second(seconds.trim().parse().ok()?).ok()?.to_string())
+    Some(Timestamp::from_second(seconds.trim().parse().ok()?).ok()?.into())
 }
 
 /// Empty where the kernel has none.
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn boot() {
         let text = "cpu  1 2 3\nintr 5 0\nctxt 7\nbtime 1700000000\nprocesses 9\n";
-        assert_eq!(boot_time(text).as_deref(), Some("2023-11-14T22:13:20Z"));
+        assert_eq!(boot_time(text), Some("2023-11-14T22:13:20Z".into()));
         assert_eq!(
             (boot_time(""), boot_time("btime x\n"), boot_time("btime 99999999999999\n")),
             (None, None, None)

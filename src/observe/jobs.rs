@@ -110,12 +110,13 @@ struct Search<'a> {
 impl<'a> Search<'a> {
     fn new(options: &'a Options, hierarchy: &'a Hierarchy, names: &'a [JobName]) -> Self {
         let own = hierarchy.own_cgroup().map(Into::into);
-        // What cannot be read is told with the observation.
-        let patterns = site_config::read(options, &mut Log::new(None)).owners;
+        let mut log = Log::new(None);
+        let patterns = site_config::read(options, &mut log).owners;
+        let incomplete = !log.problems.is_empty();
         let has_patterns = !patterns.is_empty();
         let trusted = TrustedNames::around(own.as_ref()).with_patterns(&patterns);
         let jobs = BTreeMap::new();
-        Self { options, hierarchy, names, trusted, has_patterns, jobs, exhaustive: false, incomplete: false }
+        Self { options, hierarchy, names, trusted, has_patterns, jobs, exhaustive: false, incomplete }
     }
 
     fn has(&self, name: &JobName) -> bool {

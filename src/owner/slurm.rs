@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::path_name::{Match, PathName, number, numbered, text, uid};
-use crate::model::{JobIdSource, Owner, OwnerKind, OwnerPart};
+use crate::model::{JobIdSource, Owner, OwnerKind, OwnerPart, Time};
 
 /// The scope that Slurm's cgroup/v2 plugin makes; `NODE_` comes before it in
 /// builds with several slurmd on one host. Nothing else tells Slurm's `job_N`
@@ -114,12 +114,12 @@ const LENGTH: usize = 13;
 const MILLISECOND_BITS: u32 = 42;
 const COUNTER_BITS: u32 = 10;
 
-/// When a job was submitted, RFC 3339, as its SLUID says; `None` if the name is no
+/// When a job was submitted, as its SLUID says; `None` if the name is no
 /// SLUID.
-pub(super) fn submitted_at(name: &[u8]) -> Option<String> {
+pub(super) fn submitted_at(name: &[u8]) -> Option<Time> {
     let value = value(name)?;
     let milliseconds = value >> COUNTER_BITS & ((1 << MILLISECOND_BITS) - 1);
-    Some(Timestamp::from_millisecond(i64::try_from(milliseconds).ok()?).ok()?.to_string())
+    Some(Timestamp::from_millisecond(i64::try_from(milliseconds).ok()?).ok()?.into())
 }
 
 fn value(name: &[u8]) -> Option<u64> {
@@ -165,11 +165,11 @@ mod tests {
     /// Make sure that the three parts are cut at the right bits.
     #[test]
     fn parts() {
-        assert_eq!(submitted_at(b"sEKNKTV3WPV500").as_deref(), Some("2026-06-11T10:33:20.485Z"));
+        assert_eq!(submitted_at(b"sEKNKTV3WPV500"), Some("2026-06-11T10:33:20.485Z".into()));
         assert_eq!(value(b"sEKNKTV3WPV500").map(|value| (value >> 52, value & 1023)), Some((3741, 0)));
         assert_eq!(value(b"sFZZZZZZZZZZZZ"), Some(u64::MAX));
-        assert_eq!(submitted_at(b"s0000000000000").as_deref(), Some("1970-01-01T00:00:00Z"));
-        assert_eq!(submitted_at(b"sFZZZZZZZZZZZZ").as_deref(), Some("2109-05-15T07:35:11.103Z"));
+        assert_eq!(submitted_at(b"s0000000000000"), Some("1970-01-01T00:00:00Z".into()));
+        assert_eq!(submitted_at(b"sFZZZZZZZZZZZZ"), Some("2109-05-15T07:35:11.103Z".into()));
     }
 
     /// Make sure that what does not fit 64 bits, or is written otherwise, is no

@@ -7,16 +7,17 @@ use std::io::Write;
 use super::names::counted;
 use super::table::Last;
 use super::{Style, owner, process, sanitize, table, wrap};
-use crate::model::{Confidence, Owner};
-use crate::report::{Audit, Counts, Decision, Finding, FindingDevice, FindingProcess, Payload};
+use crate::model::{Confidence, GpuKey, Owner};
+use crate::report::{
+    Audit, AuditAnswer, Counts, Decision, Finding, FindingDevice, FindingProcess, KindsAnswer,
+};
 
 /// Findings that `gpumap repair` mends.
 const LOST: [&str; 1] = ["access-lost"];
 
 /// Prints them. `complete` is whether everything was seen.
-pub fn write(out: &mut dyn Write, style: Style, payload: &Payload, complete: bool) -> io::Result<()> {
-    let findings = payload.findings.as_deref().unwrap_or_default();
-    let audit = payload.audit.clone().unwrap_or_default();
+pub fn write(out: &mut dyn Write, style: Style, answer: &AuditAnswer, complete: bool) -> io::Result<()> {
+    let (findings, audit) = (&answer.findings, &answer.audit);
     let shown: Vec<&Finding> = findings.iter().filter(|it| style.all || it.ignored.is_none()).collect();
     if shown.len() > 1 {
         overview(out, style, &shown)?;
@@ -26,11 +27,11 @@ pub fn write(out: &mut dyn Write, style: Style, payload: &Payload, complete: boo
         writeln!(out)?;
     }
     let total = audit.counts.critical + audit.counts.warning + audit.counts.note;
-    let found = if total == 0 { none(&audit) } else { format!("{}.", counts(audit.counts)) };
+    let found = if total == 0 { none(audit) } else { format!("{}.", counts(audit.counts)) };
     let seen = if complete { "" } else { " Not everything could be seen." };
-    let line = format!("{found} Looked at {}.{seen}", looked_at(&audit));
+    let line = format!("{found} Looked at {}.{seen}", looked_at(audit));
     wrap::write(out, "", 2, usize::from(style.width), &line)?;
-    remarks(out, style, &audit)
+    remarks(out, style, audit)
 }
 
 /// Prints a line for each finding, before the evidence: how grave it is, and whose.
@@ -59,15 +60,14 @@ fn about(finding: &Finding) -> String {
 
 /// Prints how many findings there are and the command that tells them; nothing where there
 /// is none. Notes, which say that isolation holds, are left out.
-pub fn in_short(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
-    let audit = payload.audit.clone().unwrap_or_default();
-    let serious = Counts { note: 0, ..audit.counts };
+pub fn in_short(out: &mut dyn Write, style: Style, answer: &AuditAnswer) -> io::Result<()> {
+    let serious = Counts { note: 0, ..answer.audit.counts };
     if serious == Counts::default() {
         return Ok(());
     }
     let mut line = format!("{}: gpumap audit", counts(serious));
-    let findings = payload.findings.iter().flatten();
-    let lost = findings.filter(|one| one.ignored.is_none() && LOST.contains(&one.id.as_str())).count();
+    let lost =
+        answer.findings.iter().filter(|one| one.ignored.is_none() && LOST.contains(&one.id.as_str())).count();
     if lost > 0 {
         line += "; GPU access was lost: gpumap repair";
     }
@@ -194,7 +194,7 @@ pub(super) fn device(device: &FindingDevice) -> String {
         let number = device.number.as_deref().and_then(|number| number.split_once(' '));
         number.is_some_and(|(_, digits)| digits == key) || device.pci.as_deref() == Some(key)
     };
-    let key = device.gpu.clone().filter(|key| !shown(key));
+    let key = device.gpu.as_ref().filter(|key| !shown(key)).map(GpuKey::to_string);
     let parts = [device.name.clone(), device.number.clone(), device.pci.clone(), index, key];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
@@ -208,7 +208,7 @@ pub(super) fn process(process: &FindingProcess) -> String {
     };
     let state = process.state.as_ref().filter(|state| !state.is_usual()).map(|state| format!(", {state}"));
     let age = process.age_seconds.map(|seconds| format!(" ({} old)", process::age(seconds)));
-    let started = process.started_at.as_deref().map(|at| format!(", started {}", sanitize::text(at)));
+    let started = process.started_at.as_ref().map(|at| format!(", started {}", sanitize::text(at.as_str())));
     let parts = [state, started, age].into_iter().flatten().collect::<String>();
     format!("{} {comm}, {user}{parts}", process.pid)
 }
@@ -222,16 +222,16 @@ fn decision(decision: &Decision) -> String {
 }
 
 /// Prints ids, severities and titles.
-pub fn list(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
-    let kinds = payload.kinds.iter().flatten();
-    let rows = kinds.map(|kind| vec![kind.id.clone(), kind.severity.to_string(), kind.title.clone()]);
+pub fn list(out: &mut dyn Write, style: Style, answer: &KindsAnswer) -> io::Result<()> {
+    let rows =
+        answer.kinds.iter().map(|kind| vec![kind.id.clone(), kind.severity.to_string(), kind.title.clone()]);
     table::write(out, style, &["ID", "SEVERITY", "WHAT"], &[], rows.collect(), Last::Wraps)
 }
 
 /// Prints pages.
-pub fn write_page(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
+pub fn write_page(out: &mut dyn Write, style: Style, answer: &KindsAnswer) -> io::Result<()> {
     let width = usize::from(style.width).min(100);
-    for kind in payload.kinds.iter().flatten() {
+    for kind in &answer.kinds {
         let head = format!("{} {}  ", style.severity(kind.severity), kind.id);
         wrap::write(out, &head, 2, width, &kind.title)?;
         for paragraph in kind.page.split("\n\n") {

@@ -8,11 +8,11 @@ use std::io::Write;
 use super::table::Last;
 use super::{Style, gpus, owner, process, prog, rules, sanitize, table};
 use crate::model::Verdict;
-use crate::report::{Cgroup, GpuVerdict, Payload, Policy, Process};
+use crate::report::{Cgroup, GpuVerdict, NodeAnswer, Policy, Process};
 
 /// Prints each cgroup of the answer, separated by an empty line.
-pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
-    for (index, cgroup) in payload.cgroups.iter().flatten().enumerate() {
+pub fn write(out: &mut dyn Write, style: Style, payload: &NodeAnswer) -> io::Result<()> {
+    for (index, cgroup) in payload.cgroups.iter().enumerate() {
         if index > 0 {
             writeln!(out)?;
         }
@@ -21,7 +21,7 @@ pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result
     Ok(())
 }
 
-fn one(out: &mut dyn Write, style: Style, cgroup: &Cgroup, payload: &Payload) -> io::Result<()> {
+fn one(out: &mut dyn Write, style: Style, cgroup: &Cgroup, payload: &NodeAnswer) -> io::Result<()> {
     writeln!(out, "{}", sanitize::with_hex(&cgroup.path, cgroup.path_hex.as_deref()))?;
     if let Some(owner) = &cgroup.owner {
         let outer = owner.outer.as_deref().map(|outer| format!("; in {}", owner::full(outer)));
@@ -31,7 +31,7 @@ fn one(out: &mut dyn Write, style: Style, cgroup: &Cgroup, payload: &Payload) ->
     rights(out, style, cgroup, payload)?;
     let processes: Vec<&Process> = cgroup.processes.iter().collect();
     let unseen = cgroup.unseen.as_ref();
-    process::write(out, style, &processes, unseen, payload.gpus.as_deref().unwrap_or_default(), None)
+    process::write(out, style, &processes, unseen, &payload.gpus, None)
 }
 
 /// Prints what may be opened from a cgroup, and what says so.
@@ -39,15 +39,15 @@ pub(super) fn rights(
     out: &mut dyn Write,
     style: Style,
     cgroup: &Cgroup,
-    payload: &Payload,
+    payload: &NodeAnswer,
 ) -> io::Result<()> {
     gpu_part(out, style, cgroup, payload)?;
     rule_part(out, style, cgroup, payload)?;
     program_part(out, cgroup, payload)
 }
 
-fn gpu_part(out: &mut dyn Write, style: Style, cgroup: &Cgroup, payload: &Payload) -> io::Result<()> {
-    let inventory = payload.gpus.as_deref().unwrap_or_default();
+fn gpu_part(out: &mut dyn Write, style: Style, cgroup: &Cgroup, payload: &NodeAnswer) -> io::Result<()> {
+    let inventory = &payload.gpus;
     match cgroup.gpus.as_slice() {
         [] => writeln!(out, "GPUs: none on this node"),
         verdicts => {
@@ -57,17 +57,17 @@ fn gpu_part(out: &mut dyn Write, style: Style, cgroup: &Cgroup, payload: &Payloa
     }
 }
 
-fn rule_part(out: &mut dyn Write, style: Style, cgroup: &Cgroup, payload: &Payload) -> io::Result<()> {
-    match payload.policies.as_ref().and_then(|policies| policies.get(&cgroup.policy)) {
+fn rule_part(out: &mut dyn Write, style: Style, cgroup: &Cgroup, payload: &NodeAnswer) -> io::Result<()> {
+    match payload.policies.get(&cgroup.policy) {
         Some(policy) => {
             writeln!(out, "\nRules")?;
-            rules::write(out, style, policy, payload.gpus.as_deref().unwrap_or_default())
+            rules::write(out, style, policy, &payload.gpus)
         }
         None => writeln!(out, "\nRules: not decoded"),
     }
 }
 
-fn program_part(out: &mut dyn Write, cgroup: &Cgroup, payload: &Payload) -> io::Result<()> {
+fn program_part(out: &mut dyn Write, cgroup: &Cgroup, payload: &NodeAnswer) -> io::Result<()> {
     match (cgroup.programs.as_slice(), &payload.programs) {
         ([], _) if cgroup.programs_unknown.is_some() => writeln!(out, "\nPrograms: could not be asked"),
         ([], _) if allows_everything(cgroup, payload) => {
@@ -76,22 +76,22 @@ fn program_part(out: &mut dyn Write, cgroup: &Cgroup, payload: &Payload) -> io::
         ([], _) => writeln!(out, "\nPrograms: none"),
         (effective, known) => {
             writeln!(out, "\nPrograms in run order")?;
-            prog::write_in_force(out, effective, known.as_ref().unwrap_or(&Default::default()))
+            prog::write_in_force(out, effective, known)
         }
     }
 }
 
 /// Whether every device may be opened: there is no program, and the v1 controller
 /// does not restrict either.
-fn allows_everything(cgroup: &Cgroup, payload: &Payload) -> bool {
-    let policy = payload.policies.as_ref().and_then(|policies| policies.get(&cgroup.policy));
+fn allows_everything(cgroup: &Cgroup, payload: &NodeAnswer) -> bool {
+    let policy = payload.policies.get(&cgroup.policy);
     policy.is_some_and(Policy::allows_everything)
 }
 
 /// Prints the cgroups of the answer by policy, in the order in which the walk
 /// first met each policy.
-pub fn write_summary(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
-    let cgroups = payload.cgroups.as_deref().unwrap_or_default();
+pub fn write_summary(out: &mut dyn Write, style: Style, payload: &NodeAnswer) -> io::Result<()> {
+    let cgroups = &payload.cgroups;
     let groups = group(cgroups);
     let count =
         |count: usize, one: &str, many: &str| format!("{count} {}", if count == 1 { one } else { many });
@@ -100,23 +100,20 @@ pub fn write_summary(out: &mut dyn Write, style: Style, payload: &Payload) -> io
         "{}, {}, {}",
         count(cgroups.len(), "cgroup", "cgroups"),
         count(groups.len(), "policy", "policies"),
-        count(payload.gpus.iter().flatten().count(), "GPU", "GPUs"),
+        count(payload.gpus.len(), "GPU", "GPUs"),
     )?;
     groups.iter().try_for_each(|group| summary_row(out, style, group, payload))
 }
 
-fn summary_row(out: &mut dyn Write, style: Style, group: &[&Cgroup], payload: &Payload) -> io::Result<()> {
+fn summary_row(out: &mut dyn Write, style: Style, group: &[&Cgroup], payload: &NodeAnswer) -> io::Result<()> {
     let Some(first) = group.first() else { return Ok(()) };
-    let policy = payload.policies.as_ref().and_then(|policies| policies.get(&first.policy));
-    let text = policy.map_or_else(
-        || "not decoded".to_owned(),
-        |policy| rules::brief(policy, payload.gpus.as_deref().unwrap_or_default()),
-    );
+    let policy = payload.policies.get(&first.policy);
+    let text = policy.map_or_else(|| "not decoded".to_owned(), |policy| rules::brief(policy, &payload.gpus));
     writeln!(out, "\nPolicy: {text}")?;
     for why in policy.iter().flat_map(|policy| &policy.unknown) {
         writeln!(out, "  {}: {}", rules::unsettled(style, why), sanitize::text(&why.why))?;
     }
-    let gpus = gpus::compact(&first.gpus, payload.gpus.as_deref().unwrap_or_default());
+    let gpus = gpus::compact(&first.gpus, &payload.gpus);
     let rows = group.iter().map(|cgroup| {
         let path = sanitize::with_hex(&cgroup.path, cgroup.path_hex.as_deref()).into_owned();
         let processes = process::count(cgroup.processes.len(), cgroup.unseen.as_ref());

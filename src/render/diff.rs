@@ -6,15 +6,14 @@ use std::io::Write;
 
 use super::node::cell;
 use super::{Style, gpus, names, owner, rules, sanitize};
-use crate::model::Verdict;
-use crate::report::{Diff, Gpu, GpuChange, NodeDiff, OwnerAt, OwnerGpus, Payload, PolicyChange, ProgramMove};
+use crate::model::{GpuKey, Verdict};
+use crate::report::{
+    Diff, DiffAnswer, Gpu, GpuChange, NodeDiff, OwnerAt, OwnerGpus, PolicyChange, ProgramMove,
+};
 
 /// Prints the difference: what changes, then which GPUs that concerns.
-pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
-    payload.diff.iter().try_for_each(|diff| one(out, style, diff, payload))
-}
-
-fn one(out: &mut dyn Write, style: Style, diff: &Diff, payload: &Payload) -> io::Result<()> {
+pub fn write(out: &mut dyn Write, style: Style, answer: &DiffAnswer) -> io::Result<()> {
+    let (diff, inventory) = (&answer.diff, answer.gpus.as_slice());
     writeln!(out, "--- {}", side(&diff.a, diff.a_cgroup.as_deref()))?;
     writeln!(out, "+++ {}", side(&diff.b, diff.b_cgroup.as_deref()))?;
     match &diff.node {
@@ -26,7 +25,6 @@ fn one(out: &mut dyn Write, style: Style, diff: &Diff, payload: &Payload) -> io:
         }
         Some(node) => {
             let is_whole = diff.changes.is_empty() && diff.omitted.is_none();
-            let inventory = payload.gpus.as_deref().unwrap_or_default();
             write_node(out, style, node, inventory, is_whole)?;
         }
         None if diff.equal => return writeln!(out, "The policies are equal."),
@@ -50,7 +48,7 @@ fn one(out: &mut dyn Write, style: Style, diff: &Diff, payload: &Payload) -> io:
     if diff.unknown {
         writeln!(out, "Part of the policies is unknown: there may be other differences.")?;
     }
-    gpu_part(out, diff, payload)
+    gpu_part(out, diff, inventory)
 }
 
 /// A side as it was asked for, with the one cgroup that it means if the name
@@ -61,8 +59,7 @@ fn side(name: &str, cgroup: Option<&str>) -> String {
     sanitize::text(name).into_owned() + &cgroup.unwrap_or_default()
 }
 
-fn gpu_part(out: &mut dyn Write, diff: &Diff, payload: &Payload) -> io::Result<()> {
-    let inventory = payload.gpus.as_deref().unwrap_or_default();
+fn gpu_part(out: &mut dyn Write, diff: &Diff, inventory: &[Gpu]) -> io::Result<()> {
     for title in ["GPUs lost", "GPUs gained", "GPUs unknown on one side"] {
         let changed = diff.gpus.iter().filter(|gpu| heading(gpu) == title);
         let names: Vec<String> = changed.map(|gpu| gpus::name(&gpu.gpu, inventory)).collect();
@@ -118,7 +115,7 @@ fn at(it: &OwnerAt) -> String {
 
 /// `unit a.scope may not open nvidia1 any more`.
 fn flipped(change: &OwnerGpus, inventory: &[Gpu]) -> String {
-    let list = |keys: &[String]| names::set(gpus::key_names(keys, &[], inventory));
+    let list = |keys: &[GpuKey]| names::set(gpus::key_names(keys, &[], inventory));
     let lost = (!change.lost.is_empty()).then(|| format!("lost {}", list(&change.lost)));
     let gained = (!change.gained.is_empty()).then(|| format!("gained {}", list(&change.gained)));
     let unknown = (!change.unknown.is_empty())

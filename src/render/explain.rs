@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use super::prog::instruction;
 use super::{Style, prog, sanitize};
-use crate::report::{Payload, ProgramProof, Proof};
+use crate::report::{ProgramProof, Proof};
 
 /// Instructions up to which a path is printed whole.
 const LONG: usize = 400;
@@ -16,11 +16,7 @@ const MOST: usize = 300;
 const LAST: usize = 30;
 
 /// Prints the argument.
-pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
-    payload.proof.iter().try_for_each(|proof| argument(out, style, proof))
-}
-
-fn argument(out: &mut dyn Write, style: Style, proof: &Proof) -> io::Result<()> {
+pub fn write(out: &mut dyn Write, style: Style, proof: &Proof) -> io::Result<()> {
     let (target, device) = (sanitize::text(&proof.target), sanitize::text(&proof.device));
     writeln!(out, "May {target} open {device}? {}", style.verdict(proof.verdict))?;
     for (index, program) in proof.programs.iter().enumerate() {

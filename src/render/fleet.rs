@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::names::counted;
 use super::{Style, sanitize, wrap};
-use crate::report::{Drift, Fleet, FleetFinding, FleetProblem, JobDifference, NodeSet, Payload};
+use crate::report::{Drift, Fleet, FleetAnswer, FleetFinding, FleetProblem, JobDifference, NodeSet};
 
 /// Characters of a host list that are shown.
 const LIST: usize = 60;
@@ -14,8 +14,8 @@ const VALUE: usize = 100;
 const SHOWN: usize = 10;
 
 /// Prints the report.
-pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
-    let Some(fleet) = payload.fleet.as_deref() else { return Ok(()) };
+pub fn write(out: &mut dyn Write, style: Style, answer: &FleetAnswer) -> io::Result<()> {
+    let fleet = &answer.fleet;
     for finding in &fleet.findings {
         self::finding(out, style, finding)?;
     }

@@ -6,13 +6,12 @@ use super::process::Columns;
 use super::table::{self, Last};
 use super::{Style, gpus, names, owner, process, sanitize};
 use crate::model::Vacancy;
-use crate::report::{Free, Gpu, Holder, Leftover, Payload};
+use crate::report::{Free, FreeAnswer, Gpu, Holder, Leftover};
 
 /// Prints whether the GPUs are free, and who holds them. `all_seen` says whether nothing was
 /// hidden.
-pub fn write(out: &mut dyn Write, style: Style, payload: &Payload, all_seen: bool) -> io::Result<()> {
-    let Some(free) = &payload.free else { return Ok(()) };
-    let inventory = payload.gpus.as_deref().unwrap_or_default();
+pub fn write(out: &mut dyn Write, style: Style, answer: &FreeAnswer, all_seen: bool) -> io::Result<()> {
+    let (free, inventory) = (&answer.free, answer.gpus.as_slice());
     writeln!(out, "{}", verdict(free, inventory, all_seen))?;
     free.asked.why.iter().try_for_each(|why| writeln!(out, "  {}", sanitize::text(why)))?;
     let (standing, others): (Vec<_>, Vec<_>) = free.holders.iter().partition(|holder| holder.standing);

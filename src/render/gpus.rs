@@ -7,8 +7,8 @@ use std::io::Write;
 
 use super::table::Last;
 use super::{Style, names, sanitize, table};
-use crate::model::{InstanceKey, RequestSet, Verdict};
-use crate::report::{Gpu, GpuNode, GpuVerdict, MigInstance, Payload};
+use crate::model::{GpuKey, RequestSet, Verdict};
+use crate::report::{Gpu, GpuNode, GpuVerdict, MigInstance};
 
 /// Places of the columns that are left out where they say nothing.
 const SLURM: usize = 4;
@@ -140,17 +140,17 @@ pub(super) fn name(key: &str, gpus: &[Gpu]) -> String {
 
 /// Names of GPUs by key; one of which only instances are meant is named by
 /// those.
-pub(super) fn key_names(keys: &[String], instances: &[String], gpus: &[Gpu]) -> Vec<String> {
-    let is_split = |key: &String| instances.iter().any(|instance| InstanceKey::is_on(instance, key));
+pub(super) fn key_names(keys: &[GpuKey], instances: &[GpuKey], gpus: &[Gpu]) -> Vec<String> {
+    let is_split = |key: &GpuKey| instances.iter().any(|instance| instance.is_on(key));
     let whole = keys.iter().filter(|key| !is_split(key)).map(|key| name(key, gpus));
     whole.chain(instances.iter().map(|instance| instance_name(instance, gpus))).collect()
 }
 
 /// The set that an owner or process holds; what is denied now is marked: `nvidia1!`.
-pub(super) fn held_names(keys: &[String], instances: &[String], denied: &[String], gpus: &[Gpu]) -> String {
+pub(super) fn held_names(keys: &[GpuKey], instances: &[GpuKey], denied: &[GpuKey], gpus: &[Gpu]) -> String {
     let part = |is_denied: bool| {
         let of =
-            |all: &[String]| all.iter().filter(|key| denied.contains(key) == is_denied).cloned().collect();
+            |all: &[GpuKey]| all.iter().filter(|key| denied.contains(key) == is_denied).cloned().collect();
         let (keys, instances): (Vec<_>, Vec<_>) = (of(keys), of(instances));
         names::set(key_names(&keys, &instances, gpus))
     };
@@ -165,10 +165,10 @@ pub(super) fn denied_legend(out: &mut dyn Write, is_there: bool) -> io::Result<(
 }
 
 /// The short name of a MIG instance, `nvidia0/1/0` for `KEY/1/0`, or of a GPU.
-pub(super) fn instance_name(key: &str, gpus: &[Gpu]) -> String {
-    let gpu = gpus.iter().find(|gpu| InstanceKey::is_on(key, &gpu.key));
-    match gpu.and_then(|gpu| key.strip_prefix(gpu.key.as_str()).zip(Some(gpu))) {
-        Some((rest, gpu)) => name(&gpu.key, gpus) + &sanitize::text(rest),
+pub(super) fn instance_name(key: &GpuKey, gpus: &[Gpu]) -> String {
+    let instance = gpus.iter().find_map(|gpu| key.below(&gpu.key).zip(Some(gpu)));
+    match instance {
+        Some((numbers, gpu)) => name(&gpu.key, gpus) + &sanitize::text(numbers),
         None => name(key, gpus),
     }
 }
@@ -185,7 +185,7 @@ pub(super) fn capability(mig: &MigInstance) -> String {
 
 /// The GPU with this key.
 pub(super) fn find<'a>(key: &str, gpus: &'a [Gpu]) -> Option<&'a Gpu> {
-    gpus.iter().find(|gpu| gpu.key == key)
+    gpus.iter().find(|gpu| *gpu.key == *key)
 }
 
 /// The node that gives access to a GPU.
@@ -199,8 +199,8 @@ const UUID: usize = 13;
 const MODEL: usize = 12;
 
 /// What an empty list of GPUs says.
-pub(super) fn none(payload: &Payload) -> &'static str {
-    match payload.gpus_unread {
+pub(super) fn none(gpus_unread: bool) -> &'static str {
+    match gpus_unread {
         false => "This node has no GPU",
         true => "No GPU was seen, and whether this node has one is not known",
     }
@@ -314,11 +314,11 @@ mod tests {
 
     fn gpu(key: &str, path: &str) -> Gpu {
         let node = GpuNode { path: path.to_owned(), gate: true, ..GpuNode::default() };
-        Gpu { key: key.to_owned(), nodes: vec![node], ..Gpu::default() }
+        Gpu { key: key.into(), nodes: vec![node], ..Gpu::default() }
     }
 
     fn verdict(gpu: &str, verdict: Verdict) -> GpuVerdict {
-        GpuVerdict { gpu: gpu.to_owned(), verdict, ..GpuVerdict::default() }
+        GpuVerdict { gpu: gpu.into(), verdict, ..GpuVerdict::default() }
     }
 
     /// Make sure that runs fold, vendors stay apart and unknown shows.
@@ -352,8 +352,7 @@ mod inventory_tests {
     /// Make sure that what could not be read is not said to be none.
     #[test]
     fn no_gpus() {
-        let of = |gpus_unread| none(&Payload { gpus_unread, ..Payload::default() });
-        assert_eq!(of(false), "This node has no GPU");
-        assert!(of(true).ends_with("is not known"));
+        assert_eq!(none(false), "This node has no GPU");
+        assert!(none(true).ends_with("is not known"));
     }
 }

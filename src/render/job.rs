@@ -3,12 +3,14 @@
 use std::io::{self, Write};
 
 use super::{Style, activity, gpus, node, owner, process, prog, rules, sanitize, vgpu};
-use crate::model::{CgroupPath, JobIdSource};
+use crate::model::{CgroupPath, GpuKey, JobIdSource};
 use crate::observation::UnseenProcesses;
-use crate::report::{ActiveProcess, Cgroup, Effective, Gpu, GpuSet, OwnerSets, Payload, Policy, Process};
+use crate::report::{
+    ActiveProcess, Cgroup, Effective, Gpu, GpuSet, JobsAnswer, NodeAnswer, OwnerSets, Policy, Process,
+};
 
 /// Prints each job of the answer, separated by an empty line.
-pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
+pub fn write(out: &mut dyn Write, style: Style, payload: &NodeAnswer) -> io::Result<()> {
     let owners = payload.owners.as_deref().unwrap_or_default();
     if owners.is_empty() {
         return writeln!(out, "No cgroup of a job is here.");
@@ -23,24 +25,23 @@ pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result
 }
 
 /// Prints the jobs that are here, a line each.
-pub fn write_all(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
-    let owners = payload.owners.as_deref().unwrap_or_default();
-    let mut jobs: Vec<&OwnerSets> = owners.iter().filter(|row| row.depth == 0).collect();
+pub fn write_all(out: &mut dyn Write, style: Style, answer: &JobsAnswer) -> io::Result<()> {
+    let mut jobs: Vec<&OwnerSets> = answer.owners.iter().filter(|row| row.depth == 0).collect();
     jobs.sort_by(|one, other| one.owner.cmp(&other.owner));
     if jobs.is_empty() {
         return writeln!(out, "No job is here.");
     }
-    node::write_owners(out, style, &jobs, payload.gpus.as_deref().unwrap_or_default())?;
+    node::write_owners(out, style, &jobs, &answer.gpus)?;
     writeln!(out, "gpumap job ID shows one of them with its steps and processes.")
 }
 
-fn one(out: &mut dyn Write, style: Style, group: &[OwnerSets], payload: &Payload) -> io::Result<()> {
+fn one(out: &mut dyn Write, style: Style, group: &[OwnerSets], payload: &NodeAnswer) -> io::Result<()> {
     let Some(top) = group.first() else { return Ok(()) };
     heading(out, top)?;
-    let inventory = payload.gpus.as_deref().unwrap_or_default();
+    let inventory = &payload.gpus;
     node::write_owners(out, style, &group.iter().collect::<Vec<_>>(), inventory)?;
     gpu_part(out, style, group, inventory)?;
-    let all = payload.cgroups.iter().flatten();
+    let all = payload.cgroups.iter();
     let cgroups: Vec<&Cgroup> = all.filter(|cgroup| is_in(&cgroup.path, &top.cgroup)).collect();
     let (own, rest) = processes(&cgroups, style);
     let unseen = cgroups.iter().fold(None, |all, cgroup| UnseenProcesses::join(all, cgroup.unseen.as_ref()));
@@ -63,7 +64,8 @@ fn heading(out: &mut dyn Write, top: &OwnerSets) -> io::Result<()> {
     writeln!(out, "{}", owner::full(owner))?;
     writeln!(out, "  {}", sanitize::with_hex(&top.cgroup, top.cgroup_hex.as_deref()))?;
     if let Some(sluid) = owner.sluid.as_deref() {
-        let when = owner.submitted_at.as_deref().map(|when| format!(", submitted {}", sanitize::text(when)));
+        let when =
+            owner.submitted_at.as_ref().map(|when| format!(", submitted {}", sanitize::text(when.as_str())));
         writeln!(out, "  SLUID {}{}", sanitize::text(sluid), when.unwrap_or_default())?;
     }
     if let Some(source) = owner.job_id_source.as_ref().filter(|source| **source != JobIdSource::Path) {
@@ -88,7 +90,7 @@ pub(super) fn source_name(source: &JobIdSource) -> String {
 /// The GPUs that the job may open, and those that it was allocated, asks for or
 /// holds; not those that it might have been allocated.
 fn gpu_part(out: &mut dyn Write, style: Style, group: &[OwnerSets], inventory: &[Gpu]) -> io::Result<()> {
-    let has = |gpu: &Gpu, keys: &[String]| keys.contains(&gpu.key);
+    let has = |gpu: &Gpu, keys: &[GpuKey]| keys.contains(&gpu.key);
     let known = |gpu: &Gpu, set: &GpuSet| has(gpu, set.gpus.as_deref().unwrap_or_default());
     let may = |gpu: &Gpu| group.iter().any(|row| known(gpu, &row.allowed));
     let perhaps = |gpu: &Gpu| {
@@ -148,7 +150,7 @@ fn is_in(path: &str, top: &str) -> bool {
 }
 
 /// Each policy once, with the cgroups it is in force on.
-fn rule_part(out: &mut dyn Write, cgroups: &[&Cgroup], payload: &Payload) -> io::Result<()> {
+fn rule_part(out: &mut dyn Write, cgroups: &[&Cgroup], payload: &NodeAnswer) -> io::Result<()> {
     let mut groups: Vec<(&str, &Cgroup, usize)> = Vec::new();
     for cgroup in cgroups {
         match groups.iter_mut().find(|(policy, ..)| *policy == cgroup.policy) {
@@ -157,9 +159,9 @@ fn rule_part(out: &mut dyn Write, cgroups: &[&Cgroup], payload: &Payload) -> io:
         }
     }
     writeln!(out, "\nRules")?;
-    let gpus = payload.gpus.as_deref().unwrap_or_default();
+    let gpus = &payload.gpus;
     for (policy, first, count) in groups {
-        let policy: Option<&Policy> = payload.policies.as_ref().and_then(|policies| policies.get(policy));
+        let policy: Option<&Policy> = payload.policies.get(policy);
         writeln!(
             out,
             "  {}",
@@ -181,7 +183,7 @@ fn rule_part(out: &mut dyn Write, cgroups: &[&Cgroup], payload: &Payload) -> io:
 }
 
 /// Each program once.
-fn program_part(out: &mut dyn Write, cgroups: &[&Cgroup], payload: &Payload) -> io::Result<()> {
+fn program_part(out: &mut dyn Write, cgroups: &[&Cgroup], payload: &NodeAnswer) -> io::Result<()> {
     let mut seen: Vec<Effective> = Vec::new();
     for effective in cgroups.iter().flat_map(|cgroup| &cgroup.programs) {
         if !seen.contains(effective) {
@@ -194,7 +196,7 @@ fn program_part(out: &mut dyn Write, cgroups: &[&Cgroup], payload: &Payload) -> 
         ([], false) => writeln!(out, "\nPrograms: none"),
         (seen, _) => {
             writeln!(out, "\nPrograms")?;
-            prog::write_in_force(out, seen, payload.programs.as_ref().unwrap_or(&Default::default()))
+            prog::write_in_force(out, seen, &payload.programs)
         }
     }
 }

@@ -6,19 +6,18 @@ use super::process::{self, Columns};
 use super::table::{self, Last};
 use super::{Style, gpus, owner, sanitize};
 use crate::model::NoteCode;
-use crate::report::{Gpu, Leftover, Payload};
+use crate::report::{Gpu, Leftover, LeftoversAnswer, Note};
 
 /// Prints the table. `job` is how to call the job; `all_seen` whether nothing
 /// was hidden.
 pub fn write(
     out: &mut dyn Write,
     style: Style,
-    payload: &Payload,
+    answer: &LeftoversAnswer,
     job: &str,
     all_seen: bool,
 ) -> io::Result<()> {
-    let leftovers = payload.leftovers.as_deref().unwrap_or_default();
-    let inventory = payload.gpus.as_deref().unwrap_or_default();
+    let (leftovers, inventory) = (answer.leftovers.as_slice(), answer.gpus.as_slice());
     let found = leftovers.iter().filter(|leftover| leftover.is_found()).count();
     let (job, unseen) = (sanitize::text(job), leftovers.len() - found);
     match (found, all_seen && unseen == 0) {
@@ -28,7 +27,7 @@ pub fn write(
         (count, _) => writeln!(out, "{count} processes hold GPUs of {job}{}", and_unseen(unseen)),
     }?;
     table(out, style, leftovers, inventory)?;
-    payload.free.iter().try_for_each(|free| super::free::others(out, style, free, leftovers, inventory))
+    answer.free.iter().try_for_each(|free| super::free::others(out, style, free, leftovers, inventory))
 }
 
 fn table(out: &mut dyn Write, style: Style, leftovers: &[Leftover], inventory: &[Gpu]) -> io::Result<()> {
@@ -73,8 +72,8 @@ fn and_unseen(count: usize) -> String {
 /// Prints pid, start time, uid, reason, GPU keys and the action for each process
 /// that holds a GPU, separated by tabs. The manual describes the format, which does
 /// not change.
-pub fn porcelain(out: &mut dyn Write, _: Style, payload: &Payload) -> io::Result<()> {
-    for leftover in payload.leftovers.iter().flatten().filter(|leftover| leftover.is_found()) {
+pub fn porcelain(out: &mut dyn Write, _: Style, answer: &LeftoversAnswer) -> io::Result<()> {
+    for leftover in answer.leftovers.iter().filter(|leftover| leftover.is_found()) {
         let it = &leftover.process;
         let keys: Vec<_> = leftover.gpus.iter().map(|key| field(key)).collect();
         let keys = if keys.is_empty() { "-".to_owned() } else { keys.join(",") };
@@ -92,7 +91,7 @@ fn field(text: &str) -> String {
 
 /// Prints the limits of the answer; those of every answer stand in the manual, and are
 /// printed with `all`.
-pub fn notes(err: &mut dyn Write, all: bool, payload: &Payload) -> io::Result<()> {
-    let mut notes = payload.notes.iter().flatten().filter(|note| all || note.code != NoteCode::NotVisible);
+pub fn notes(err: &mut dyn Write, all: bool, notes: &[Note]) -> io::Result<()> {
+    let mut notes = notes.iter().filter(|note| all || note.code != NoteCode::NotVisible);
     notes.try_for_each(|note| writeln!(err, "gpumap: note: {}", sanitize::text(&note.text)))
 }

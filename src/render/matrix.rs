@@ -8,8 +8,8 @@ use std::io::Write;
 use super::activity::amounts;
 use super::table::{self, Last};
 use super::{Style, gpus, node, owner, process, sanitize, wrap};
-use crate::model::{CellState, InForce};
-use crate::report::{Finding, Gpu, Matrix, MatrixActivity, MatrixCell, MatrixLimit, MatrixRow, Payload};
+use crate::model::{CellState, GpuKey, InForce};
+use crate::report::{Finding, Gpu, Matrix, MatrixActivity, MatrixAnswer, MatrixCell, MatrixLimit, MatrixRow};
 
 /// Columns up to which each has the whole name of its GPU.
 const NAMED: usize = 8;
@@ -29,26 +29,25 @@ pub struct MatrixStyle {
 }
 
 /// Prints the matrix and the findings.
-pub fn write(out: &mut dyn Write, style: Style, how: MatrixStyle, payload: &Payload) -> io::Result<()> {
-    let Some(matrix) = payload.matrix.as_deref() else { return Ok(()) };
-    let gpus = payload.gpus.as_deref().unwrap_or_default();
+pub fn write(out: &mut dyn Write, style: Style, how: MatrixStyle, answer: &MatrixAnswer) -> io::Result<()> {
+    let (matrix, gpus) = (&answer.matrix, answer.gpus.as_slice());
     let is_listed = |row: &&MatrixRow| row.process.is_none() || how.processes;
     let rows: Vec<&MatrixRow> = matrix.rows.iter().filter(is_listed).collect();
-    title(out, payload, gpus)?;
+    title(out, answer.gpus_unread, gpus)?;
     match rows.is_empty() {
         true => writeln!(out, "  Nobody is here.")?,
         false => self::table(out, style, how, matrix, &rows, gpus)?,
     }
     node::left_out(out, matrix.left_out, matrix.left_out_unseen)?;
-    findings(out, style, payload.findings.as_deref().unwrap_or_default())
+    findings(out, style, &answer.findings)
 }
 
-fn title(out: &mut dyn Write, payload: &Payload, gpus: &[Gpu]) -> io::Result<()> {
+fn title(out: &mut dyn Write, gpus_unread: bool, gpus: &[Gpu]) -> io::Result<()> {
     let models: BTreeSet<&str> = gpus.iter().filter_map(|gpu| gpu.model.as_deref()).collect();
     let models: Vec<String> = models.into_iter().map(|model| sanitize::short(model, 40, "…")).collect();
     let of = if models.is_empty() { String::new() } else { format!(": {}", models.join(", ")) };
     match gpus.len() {
-        0 => writeln!(out, "{}", gpus::none(payload)),
+        0 => writeln!(out, "{}", gpus::none(gpus_unread)),
         1 => writeln!(out, "1 GPU{of}"),
         count => writeln!(out, "{count} GPUs{of}"),
     }
@@ -170,8 +169,8 @@ pub(super) fn cell(cell: &MatrixCell, is_ascii: bool) -> String {
 }
 
 /// Names of the columns, or their numbers alone where there is no room.
-pub(super) fn labels(columns: &[String], gpus: &[Gpu], is_short: bool) -> Vec<String> {
-    let name = |key: &String| gpus::instance_name(key, gpus);
+pub(super) fn labels(columns: &[GpuKey], gpus: &[Gpu], is_short: bool) -> Vec<String> {
+    let name = |key: &GpuKey| gpus::instance_name(key, gpus);
     columns.iter().map(|key| if is_short { short_label(&name(key)) } else { name(key) }).collect()
 }
 

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::problems::brief;
 use super::sanitize;
 use crate::observation::Problem;
-use crate::report::{Finding, Payload};
+use crate::report::{AuditAnswer, Finding};
 
 /// The longest text, so that the whole line is within what old agents send.
 const TEXT: usize = 600;
@@ -25,8 +25,8 @@ pub enum Nagios {
 
 impl Nagios {
     /// The state that an audit amounts to.
-    pub fn of(payload: &Payload, complete: bool) -> Self {
-        let counts = payload.audit.as_ref().map(|audit| audit.counts).unwrap_or_default();
+    pub fn of(answer: &AuditAnswer, complete: bool) -> Self {
+        let counts = answer.audit.counts;
         match (counts.critical, counts.warning, complete) {
             (1.., ..) => Self::Critical,
             (0, 1.., _) => Self::Warning,
@@ -46,15 +46,19 @@ impl Nagios {
 }
 
 /// Prints the line; `problems` are what could not be seen.
-pub fn write(out: &mut dyn Write, state: Nagios, payload: &Payload, problems: &[Problem]) -> io::Result<()> {
-    let findings = payload.findings.as_deref().unwrap_or_default();
+pub fn write(
+    out: &mut dyn Write,
+    state: Nagios,
+    answer: &AuditAnswer,
+    problems: &[Problem],
+) -> io::Result<()> {
+    let (findings, audit) = (&answer.findings, &answer.audit);
     let counting: Vec<&Finding> = findings.iter().filter(|finding| finding.ignored.is_none()).collect();
     let what = match (state, counting.first()) {
-        (Nagios::Unknown, _) => unseen(payload, problems),
+        (Nagios::Unknown, _) => unseen(answer, problems),
         (_, None) => "no finding".to_owned(),
         (_, Some(worst)) => summary(worst, counting.len() - 1),
     };
-    let audit = payload.audit.clone().unwrap_or_default();
     let counts = audit.counts;
     writeln!(
         out,
@@ -76,8 +80,8 @@ pub fn unknown(out: &mut dyn Write, why: &str) -> io::Result<()> {
 
 /// The reason why the state is unknown: the first problem, or else what is not
 /// known.
-fn unseen(payload: &Payload, problems: &[Problem]) -> String {
-    let remark = payload.audit.iter().flat_map(|audit| &audit.remarks).next().cloned();
+fn unseen(answer: &AuditAnswer, problems: &[Problem]) -> String {
+    let remark = answer.audit.remarks.first().cloned();
     let why = match problems.split_first() {
         Some((first, [])) => Some(brief(first)),
         Some((first, rest)) => Some(format!("{} (and {} more)", brief(first), rest.len())),
@@ -98,8 +102,8 @@ fn summary(worst: &Finding, more: usize) -> String {
 
 /// Which devices are meant, unless the sentence names them.
 fn devices(finding: &Finding) -> String {
-    let names = finding.devices.iter().filter_map(|it| it.name.as_ref().or(it.gpu.as_ref()));
-    let names: Vec<&str> = names.map(String::as_str).filter(|name| !finding.summary.contains(name)).collect();
+    let names = finding.devices.iter().filter_map(|it| it.name.as_deref().or(it.gpu.as_deref()));
+    let names: Vec<&str> = names.filter(|name| !finding.summary.contains(name)).collect();
     match names.as_slice() {
         [] => String::new(),
         names => format!(" [{}]", names.join(" ")),
@@ -117,10 +121,10 @@ mod tests {
     use super::*;
     use crate::report::{Audit, Counts};
 
-    fn payload(counts: Counts, summary: &str) -> Payload {
+    fn payload(counts: Counts, summary: &str) -> AuditAnswer {
         let finding = Finding { id: "an-id".to_owned(), summary: summary.to_owned(), ..Finding::default() };
         let audit = Audit { counts, ..Audit::default() };
-        Payload { findings: Some(vec![finding]), audit: Some(audit), ..Payload::default() }
+        AuditAnswer { findings: vec![finding], audit, ..AuditAnswer::default() }
     }
 
     /// Make sure that the worst decides and that unknown is no OK.

@@ -7,15 +7,15 @@ use std::io::Write;
 use super::process::age;
 use super::table::Last;
 use super::{Style, gpus, names, owner, process, sanitize, table, vgpu};
-use crate::model::{AllocationSource, CgroupPath, JobIdSource};
+use crate::model::{AllocationSource, CgroupPath, GpuKey, JobIdSource};
 use crate::report::listed::ListedRow;
-use crate::report::{Gpu, GpuSet, OwnerSets, Payload, listed};
+use crate::report::{Gpu, GpuSet, NodeAnswer, OwnerSets, listed};
 
 /// Prints both tables.
-pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
-    let gpus: Vec<&Gpu> = payload.gpus.iter().flatten().collect();
+pub fn write(out: &mut dyn Write, style: Style, payload: &NodeAnswer) -> io::Result<()> {
+    let gpus: Vec<&Gpu> = payload.gpus.iter().collect();
     let title = match gpus.len() {
-        0 => gpus::none(payload).to_owned(),
+        0 => gpus::none(payload.gpus_unread).to_owned(),
         1 => "1 GPU".to_owned(),
         count => format!("{count} GPUs"),
     };
@@ -25,13 +25,13 @@ pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result
     if !style.all {
         return Ok(());
     }
-    let processes = payload.cgroups.iter().flatten().flat_map(|cgroup| &cgroup.processes);
-    vgpu::section(out, style, &processes.collect::<Vec<_>>(), payload.gpus.as_deref().unwrap_or_default())
+    let processes = payload.cgroups.iter().flat_map(|cgroup| &cgroup.processes);
+    vgpu::section(out, style, &processes.collect::<Vec<_>>(), &payload.gpus)
 }
 
-fn owners(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
+fn owners(out: &mut dyn Write, style: Style, payload: &NodeAnswer) -> io::Result<()> {
     let owners = payload.owners.as_deref().unwrap_or_default();
-    let gpus = payload.gpus.as_ref().map_or(0, Vec::len);
+    let gpus = payload.gpus.len();
     let (shown, folded): (Vec<_>, Vec<_>) =
         sorted(owners).into_iter().partition(|(row, below)| style.all || listed::is_shown(row, below, gpus));
     let shown: Vec<&OwnerSets> = shown.into_iter().map(|(row, _)| row).collect();
@@ -43,7 +43,7 @@ fn owners(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()
         ([], false) => {
             writeln!(out, "No job, container or virtual machine is here, and nobody holds a GPU.")?
         }
-        (shown, _) => write_owners(out, style, shown, payload.gpus.as_deref().unwrap_or_default())?,
+        (shown, _) => write_owners(out, style, shown, &payload.gpus)?,
     }
     let unseen = folded.iter().filter(|(row, _)| listed::is_unseen(row, gpus)).count();
     left_out(out, folded.len() - unseen, unseen)
@@ -172,7 +172,7 @@ fn all(row: &OwnerSets) -> impl Iterator<Item = (&'static str, &GpuSet)> {
 }
 
 /// One set, compact; `denied` is what of it is held although denied.
-pub(super) fn cell(set: &GpuSet, denied: &[String], inventory: &[Gpu]) -> String {
+pub(super) fn cell(set: &GpuSet, denied: &[GpuKey], inventory: &[Gpu]) -> String {
     let Some(keys) = &set.gpus else { return "?".to_owned() };
     let certain = gpus::held_names(keys, &set.instances, denied, inventory);
     let maybe: Vec<_> = set.unknown.iter().map(|key| gpus::instance_name(key, inventory)).collect();

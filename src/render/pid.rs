@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 use super::table::{self, Last};
 use super::{Style, activity, cgroup, gpus, job, node, owner, process, sanitize, vgpu};
-use crate::model::{Certainty, CgroupPath, JobIdSource, OwnerRank, ValueState};
-use crate::report::{ActiveProcess, Api, Asked, Cgroup, Claim, Gpu, OwnerSets, Payload, Process, Visible};
+use crate::model::{Certainty, CgroupPath, GpuKey, JobIdSource, OwnerRank, ValueState};
+use crate::report::{ActiveProcess, Api, Asked, Cgroup, Claim, Gpu, NodeAnswer, OwnerSets, Process, Visible};
 
 /// Characters of a variable's value.
 const VALUE: usize = 40;
@@ -13,9 +13,9 @@ const VALUE: usize = 40;
 const INDENT: usize = 11;
 
 /// Prints each process of the answer, separated by an empty line.
-pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
+pub fn write(out: &mut dyn Write, style: Style, payload: &NodeAnswer) -> io::Result<()> {
     let mut first = true;
-    for cgroup in payload.cgroups.iter().flatten() {
+    for cgroup in payload.cgroups.iter() {
         for process in &cgroup.processes {
             if !std::mem::take(&mut first) {
                 writeln!(out)?;
@@ -35,9 +35,9 @@ fn one(
     style: Style,
     it: &Process,
     cgroup: &Cgroup,
-    payload: &Payload,
+    payload: &NodeAnswer,
 ) -> io::Result<()> {
-    let inventory = payload.gpus.as_deref().unwrap_or_default();
+    let inventory = &payload.gpus;
     writeln!(out, "process {}  {}", it.pid, process::command(it))?;
     identity(out, it)?;
     match &cgroup.owner {
@@ -99,15 +99,15 @@ fn identity(out: &mut dyn Write, it: &Process) -> io::Result<()> {
     })?;
     let age = it.age_seconds.map(|seconds| format!(", {} old", process::age(seconds))).unwrap_or_default();
     match &it.started_at {
-        Some(at) => writeln!(out, "  started  {}{age}", sanitize::text(at)),
+        Some(at) => writeln!(out, "  started  {}{age}", sanitize::text(at.as_str())),
         None => writeln!(out, "  started  not known: the observation does not tell when the node was booted"),
     }
 }
 
 /// The four sets in short, for a process of a job.
-fn sets(out: &mut dyn Write, style: Style, it: &Process, payload: &Payload) -> io::Result<()> {
+fn sets(out: &mut dyn Write, style: Style, it: &Process, payload: &NodeAnswer) -> io::Result<()> {
     let Some((top, own)) = owners(it, payload) else { return Ok(()) };
-    let inventory = payload.gpus.as_deref().unwrap_or_default();
+    let inventory = &payload.gpus;
     let asks = it.visible.as_ref().map_or_else(|| "?".to_owned(), |it| process::result(&it.live, inventory));
     let parts = [
         ("allocated to its job", node::cell(&top.allocated, &[], inventory)),
@@ -135,7 +135,7 @@ fn sets(out: &mut dyn Write, style: Style, it: &Process, payload: &Payload) -> i
 }
 
 /// The rows of a process's job and of its innermost owner.
-fn owners<'a>(it: &Process, payload: &'a Payload) -> Option<(&'a OwnerSets, &'a OwnerSets)> {
+fn owners<'a>(it: &Process, payload: &'a NodeAnswer) -> Option<(&'a OwnerSets, &'a OwnerSets)> {
     let all = payload.owners.as_deref().unwrap_or_default();
     let cgroup = CgroupPath::new(&it.cgroup);
     let is_around = |row: &&OwnerSets| cgroup.is_at_or_below(CgroupPath::new(&row.cgroup));
@@ -222,7 +222,7 @@ fn results(out: &mut dyn Write, style: Style, visible: &Visible, gpus: &[Gpu]) -
 
 fn of_moment(moment: &str, asked: &Asked, gpus: &[Gpu]) -> Vec<Vec<String>> {
     let plain = |text: &str| sanitize::short(text, VALUE, "…");
-    let row = |api: &str, by: &str, list: &Option<Vec<String>>, instances: &[String], sure: Certainty| {
+    let row = |api: &str, by: &str, list: &Option<Vec<GpuKey>>, instances: &[GpuKey], sure: Certainty| {
         let list = process::in_order(list.as_deref(), instances, gpus);
         vec![moment.to_owned(), plain(api), plain(by), list, sure.to_string()]
     };

@@ -11,7 +11,7 @@ use super::names::counted;
 use super::{Style, sanitize, wrap};
 use crate::model::CheckState;
 use crate::observation::Problem;
-use crate::report::{DoctorCheck, PageFile, Payload};
+use crate::report::{DoctorAnswer, DoctorCheck, PageAnswer};
 
 /// Lines printed before the rest is counted.
 const SHOWN: usize = 8;
@@ -71,8 +71,8 @@ pub fn write(err: &mut dyn Write, problems: &[Problem], all: bool) -> io::Result
 const STATE: usize = 9;
 
 /// Prints every check, and how many there are of each state.
-pub fn write_checks(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
-    let checks = payload.doctor.as_deref().unwrap_or_default();
+pub fn write_checks(out: &mut dyn Write, style: Style, answer: &DoctorAnswer) -> io::Result<()> {
+    let checks = &answer.doctor;
     checks.iter().try_for_each(|check| one_check(out, style, check))?;
     let count = |state| checks.iter().filter(|check| check.state == state).count();
     writeln!(
@@ -109,11 +109,8 @@ fn state(style: Style, state: CheckState) -> String {
 }
 
 /// Prints one line, and one for each thing that was left out.
-pub fn write_page_file(out: &mut dyn Write, _style: Style, payload: &Payload) -> io::Result<()> {
-    payload.page.iter().try_for_each(|file| one_cut(out, file))
-}
-
-fn one_cut(out: &mut dyn Write, file: &PageFile) -> io::Result<()> {
+pub fn write_page_file(out: &mut dyn Write, _style: Style, answer: &PageAnswer) -> io::Result<()> {
+    let file = &answer.page;
     let size = file.bytes.div_ceil(1024);
     writeln!(
         out,

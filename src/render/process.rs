@@ -6,7 +6,7 @@ use std::io::Write;
 
 use super::table::Last;
 use super::{Style, gpus, names, sanitize, table};
-use crate::model::{ProcessState, ValueState};
+use crate::model::{GpuKey, ProcessState, ValueState};
 use crate::observation::UnseenProcesses;
 use crate::report::{Asked, Claim, Cut, Gpu, Process, Visible};
 
@@ -147,7 +147,7 @@ pub(super) fn result(asked: &Asked, inventory: &[Gpu]) -> String {
 }
 
 /// A list of GPUs and instances, or `?`.
-pub(super) fn in_order(keys: Option<&[String]>, instances: &[String], inventory: &[Gpu]) -> String {
+pub(super) fn in_order(keys: Option<&[GpuKey]>, instances: &[GpuKey], inventory: &[Gpu]) -> String {
     let names = keys.map(|keys| names::list(&gpus::key_names(keys, instances, inventory)));
     match names.as_deref() {
         None => "?".to_owned(),

@@ -7,20 +7,20 @@ use std::io::Write;
 
 use super::{Style, rules, sanitize};
 use crate::model::AttachFlag;
-use crate::report::{Effective, Line, Payload, Place, Program};
+use crate::report::{Effective, Line, Place, Program, ProgramsAnswer};
 
 /// Column in which meanings start, if the instruction leaves room.
 const MEANING: usize = 46;
 
 /// Prints each program of the answer.
-pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
-    for (index, (id, program)) in payload.programs.iter().flatten().enumerate() {
+pub fn write(out: &mut dyn Write, style: Style, answer: &ProgramsAnswer) -> io::Result<()> {
+    for (index, (id, program)) in answer.programs.iter().enumerate() {
         if index > 0 {
             writeln!(out)?;
         }
         writeln!(out, "program {}", title(*id, Some(program)))?;
         facts(out, program)?;
-        rule_part(out, style, program, payload)?;
+        rule_part(out, style, program, answer)?;
         code(out, program.disassembly.as_deref().unwrap_or_default())?;
     }
     Ok(())
@@ -44,12 +44,17 @@ fn facts(out: &mut dyn Write, program: &Program) -> io::Result<()> {
     }
 }
 
-fn rule_part(out: &mut dyn Write, style: Style, program: &Program, payload: &Payload) -> io::Result<()> {
+fn rule_part(
+    out: &mut dyn Write,
+    style: Style,
+    program: &Program,
+    answer: &ProgramsAnswer,
+) -> io::Result<()> {
     let key = program.policy.as_deref().unwrap_or_default();
-    match payload.policies.as_ref().and_then(|policies| policies.get(key)) {
+    match answer.policies.get(key) {
         Some(policy) => {
             writeln!(out, "\nRules, if it were the only program")?;
-            rules::write(out, style, policy, payload.gpus.as_deref().unwrap_or_default())
+            rules::write(out, style, policy, &[])
         }
         None => writeln!(out, "\nRules: not decoded"),
     }

@@ -7,23 +7,19 @@ use std::io::Write;
 use super::{Style, gpus, owner, rules, sanitize};
 use crate::model::{JournalState, RepairState, Verdict};
 use crate::report::{
-    Applied, Denier, Gpu, ListedRule, Payload, Repair, RepairJournal, RepairStep, Replacement,
+    Applied, Denier, JournalsAnswer, ListedRule, RepairAnswer, RepairJournal, RepairStep, Replacement,
 };
 
 /// Rules that are shown of a list.
 const SHOWN: usize = 32;
 
 /// Prints the plan.
-pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
-    let gpus = payload.gpus.as_deref().unwrap_or_default();
-    payload.repair.iter().try_for_each(|repair| one(out, style, repair, gpus))
-}
-
-fn one(out: &mut dyn Write, style: Style, repair: &Repair, gpus: &[Gpu]) -> io::Result<()> {
+pub fn write(out: &mut dyn Write, style: Style, answer: &RepairAnswer) -> io::Result<()> {
+    let (repair, gpus) = (&answer.repair, answer.gpus.as_slice());
     let whose = repair.owner.as_ref().map(|whose| format!(" ({})", owner::full(whose))).unwrap_or_default();
     writeln!(out, "{}{}", sanitize::text(&repair.cgroup), sanitize::text(&whose))?;
     if let Some(intention) = &repair.intention {
-        let as_of = intention.as_of.as_deref().map(|time| format!(", as of {time}")).unwrap_or_default();
+        let as_of = intention.as_of.as_ref().map(|time| format!(", as of {time}")).unwrap_or_default();
         writeln!(
             out,
             "  should be allowed, says {}{}",
@@ -76,7 +72,7 @@ fn title(denier: &Denier) -> String {
     let name = if denier.name.is_empty() { String::new() } else { format!(" \"{}\"", denier.name) };
     let writer = denier.writer.as_ref().map(|writer| format!(" ({writer})")).unwrap_or_default();
     let loaded =
-        if denier.loaded_at.is_empty() { String::new() } else { format!(", loaded at {}", denier.loaded_at) };
+        if denier.loaded_at.is_known() { format!(", loaded at {}", denier.loaded_at) } else { String::new() };
     format!("program {}{name}{writer}, attached at {}{loaded}", denier.program, denier.attached_at)
 }
 
@@ -137,8 +133,8 @@ fn sentences(out: &mut dyn Write, title: &str, sentences: &[String]) -> io::Resu
 const JOURNALS_SHOWN: usize = 8;
 
 /// Prints the journals.
-pub fn write_journals(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
-    let journals = payload.journals.as_deref().unwrap_or_default();
+pub fn write_journals(out: &mut dyn Write, style: Style, answer: &JournalsAnswer) -> io::Result<()> {
+    let journals = &answer.journals;
     if journals.is_empty() {
         return writeln!(
             out,
@@ -169,7 +165,7 @@ fn one_journal(out: &mut dyn Write, style: Style, journal: &RepairJournal) -> io
         replacement.program,
         sanitize::text(&journal.cgroup)
     )?;
-    writeln!(out, "  {} by {}", sanitize::text(&journal.taken_at), sanitize::text(&journal.who))?;
+    writeln!(out, "  {} by {}", sanitize::text(journal.taken_at.as_str()), sanitize::text(&journal.who))?;
     writeln!(out, "  {}", sanitize::text(&journal.why))?;
     for rule in replacement.adds.iter().take(JOURNALS_SHOWN) {
         writeln!(out, "  {}  {}", style.verdict_column(Verdict::Allow), rules::notation(rule))?;
@@ -189,7 +185,7 @@ mod tests {
     #[test]
     fn what_stands() {
         let text = |journals: Vec<RepairJournal>| {
-            let (mut out, payload) = (Vec::new(), Payload { journals: Some(journals), ..Payload::default() });
+            let (mut out, payload) = (Vec::new(), JournalsAnswer { journals });
             write_journals(&mut out, Style::default(), &payload).unwrap();
             String::from_utf8(out).unwrap()
         };

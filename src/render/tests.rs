@@ -5,25 +5,25 @@ use snapbox::assert_data_eq;
 use snapbox::data::DataFormat;
 
 use super::*;
-use crate::report::Payload;
+use crate::report::{AuditAnswer, ExplainAnswer, LeftoversAnswer, NodeAnswer};
 
-type View = fn(&mut dyn std::io::Write, Style, &Payload) -> std::io::Result<()>;
+type View<T> = fn(&mut dyn std::io::Write, Style, &T) -> std::io::Result<()>;
 
-fn render(name: &str, view: View, style: Style) -> String {
+fn render<T: serde::de::DeserializeOwned>(name: &str, view: View<T>, style: Style) -> String {
     let path = format!("{}/fixtures/cli/render/{name}.json", env!("CARGO_MANIFEST_DIR"));
-    let payload: Payload = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let answer: T = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
     let mut out = Vec::new();
-    view(&mut out, style, &payload).unwrap();
+    view(&mut out, style, &answer).unwrap();
     String::from_utf8(out).unwrap()
 }
 
-fn golden(name: &str, view: View) {
+fn golden<T: serde::de::DeserializeOwned>(name: &str, view: View<T>) {
     golden_in(name, name, view, Style::default());
 }
 
-/// Compares the view of one payload in one style with a text.
-fn golden_in(name: &str, payload: &str, view: View, style: Style) {
-    let text = render(payload, view, style);
+/// Compares the view of one answer in one style with a text.
+fn golden_in<T: serde::de::DeserializeOwned>(name: &str, answer: &str, view: View<T>, style: Style) {
+    let text = render(answer, view, style);
     let path = format!("{}/fixtures/cli/render/{name}.txt", env!("CARGO_MANIFEST_DIR"));
     assert_data_eq!(text, snapbox::Data::read_from(path.as_ref(), Some(DataFormat::Text)).raw());
 }
@@ -61,7 +61,7 @@ fn program() {
 /// Make sure that a proof reads like an argument.
 #[test]
 fn proof() {
-    golden("explain", explain);
+    golden("explain", |out, style, answer: &ExplainAnswer| explain(out, style, &answer.proof));
 }
 
 /// Make sure that differences read like diff(1).
@@ -106,11 +106,11 @@ fn cgroup_with_details() {
 /// is not printed if some could not be seen.
 #[test]
 fn left_over() {
-    golden("leftovers", |out, style, payload| leftovers(out, style, payload, "job 4711", true));
+    golden("leftovers", |out, style, answer| leftovers(out, style, answer, "job 4711", true));
     golden_in("porcelain", "leftovers", porcelain, Style::default());
     let none = |all_seen: bool| {
         let mut out = Vec::new();
-        leftovers(&mut out, Style::default(), &Payload::default(), "job 4711", all_seen).unwrap();
+        leftovers(&mut out, Style::default(), &LeftoversAnswer::default(), "job 4711", all_seen).unwrap();
         String::from_utf8(out).unwrap()
     };
     assert_eq!(none(true), "No process of job 4711 holds a GPU.\n");
@@ -121,9 +121,11 @@ fn left_over() {
 #[test]
 fn hostile_processes() {
     golden("hostile-join", jobs);
-    let people: View = |out, style, payload| leftovers(out, style, payload, "job \x1b[2J", true);
-    for view in [jobs, node, pids, cgroups, people] {
-        let text = render("hostile-join", view, Style::default());
+    let people: View<LeftoversAnswer> =
+        |out, style, answer| leftovers(out, style, answer, "job \x1b[2J", true);
+    let mut texts = vec![render("hostile-join", people, Style::default())];
+    texts.extend([jobs, node, pids, cgroups].map(|view| render("hostile-join", view, Style::default())));
+    for text in texts {
         assert!(!text.chars().any(|c| c != '\n' && sanitize::is_hostile(c)), "{text:?}");
     }
     let lines = render("hostile-join", porcelain, Style::default());
@@ -154,7 +156,7 @@ fn hostile() {
     }
 }
 
-fn findings(out: &mut dyn std::io::Write, style: Style, payload: &Payload) -> std::io::Result<()> {
+fn findings(out: &mut dyn std::io::Write, style: Style, payload: &AuditAnswer) -> std::io::Result<()> {
     audit(out, style, payload, true)
 }
 
@@ -184,7 +186,7 @@ fn color() {
 /// Make sure that only paths and rules, which must stay whole, leave 80 columns.
 #[test]
 fn width() {
-    let all: [(&str, View); 9] = [
+    let all: [(&str, View<NodeAnswer>); 9] = [
         ("cgroup", cgroups),
         ("unknown", cgroups),
         ("nothing", cgroups),

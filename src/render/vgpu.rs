@@ -10,12 +10,13 @@ use super::table::{self, Last};
 use super::{Style, gpus, names, process, sanitize};
 use crate::model::{InForce, LimitCode, MeantBy};
 use crate::report::{
-    Gpu, LimitVerdict, Payload, Process, Region, RegionDevice, RegionProcess, Vgpu, VgpuDevice,
+    Gpu, LimitVerdict, Process, Region, RegionAnswer, RegionDevice, RegionProcess, Vgpu, VgpuAnswer,
+    VgpuDevice,
 };
 
 /// Prints the region of the answer.
-pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
-    let Some(region) = &payload.region else { return Ok(()) };
+pub fn write(out: &mut dyn Write, style: Style, answer: &RegionAnswer) -> io::Result<()> {
+    let region = &answer.region;
     writeln!(out, "Shared region, layout {}, {} bytes", region.layout, region.file_size)?;
     let Some(processes) = &region.procs else { return Ok(()) };
     writeln!(
@@ -118,9 +119,9 @@ pub(super) fn counted(bytes: u64) -> String {
 const HEADER: [&str; 8] = ["PID", "COMMAND", "GPU", "MEANT", "LIMIT", "USED", "MEMORY", "SM"];
 
 /// Prints the answer of `gpumap vgpu`.
-pub fn write_limits(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
-    let all: Vec<&Process> = payload.processes.iter().flatten().collect();
-    let inventory = payload.gpus.as_deref().unwrap_or_default();
+pub fn write_limits(out: &mut dyn Write, style: Style, answer: &VgpuAnswer) -> io::Result<()> {
+    let all: Vec<&Process> = answer.processes.iter().collect();
+    let inventory = answer.gpus.as_slice();
     if all.is_empty() {
         return writeln!(
             out,
@@ -273,7 +274,8 @@ fn of_process(limits: &Vgpu) -> Vec<String> {
     if limits.priority == Some(0) {
         notes.push("its priority is high".to_owned());
     }
-    notes.extend(limits.last_launch.as_deref().map(|at| format!("last launch {}", sanitize::text(at))));
+    notes
+        .extend(limits.last_launch.as_ref().map(|at| format!("last launch {}", sanitize::text(at.as_str()))));
     notes
 }
 

@@ -5,9 +5,9 @@ use std::io;
 use std::io::Write;
 
 use super::{gpus, names, owner, problems, process, rules, sanitize};
-use jiff::Timestamp;
-
-use crate::model::{DeviceType, EventCause, EventKind, RequestSet, ValueState, Verdict, Writer};
+use crate::model::{
+    DeviceType, EventCause, EventKind, GpuKey, RequestSet, Time, ValueState, Verdict, Writer,
+};
 use crate::report::{
     Change, DeniedEvent, DevicesEvent, Event, Gpu, LostBy, MoveEvent, PolicyEvent, PolicyProgram, Value,
 };
@@ -21,13 +21,7 @@ pub fn write(out: &mut dyn Write, event: &Event, gpus: &[Gpu]) -> io::Result<()>
     if let Some(line) = super::policy_event(event, gpus).filter(|_| event.process.is_none()) {
         return writeln!(out, "{line}");
     }
-    writeln!(out, "{}  {}{}", time(&event.at), who(event), what(event, gpus))
-}
-
-/// The time of day, which is UTC and says so; the date is known to who watches.
-fn time(at: &str) -> String {
-    let time = at.split('T').nth(1).unwrap_or(at);
-    format!("{}Z", time.split(['.', 'Z']).next().unwrap_or_default())
+    writeln!(out, "{}  {}{}", sanitize::text(&event.at.clock()), who(event), what(event, gpus))
 }
 
 /// `31337 python3 (slurm job 4711, step 0): `, and nothing for an event that
@@ -135,7 +129,7 @@ fn devices(event: &Event, gpus: &[Gpu]) -> String {
 }
 
 /// The names of GPUs, instances and shared nodes.
-fn device_names(devices: &DevicesEvent, denied: &[String], gpus: &[Gpu]) -> Vec<String> {
+fn device_names(devices: &DevicesEvent, denied: &[GpuKey], gpus: &[Gpu]) -> Vec<String> {
     let names = gpus::held_names(&devices.held, &devices.held_instances, denied, gpus);
     let shared = devices.held_shared.iter().map(|role| sanitize::text(&role.to_string()).into_owned());
     std::iter::once(names).chain(shared).filter(|name| !name.is_empty() && name != "-").collect()
@@ -165,10 +159,9 @@ fn denied(event: &Event, gpus: &[Gpu]) -> String {
     format!("{name} {request} refused{times}{error}{}", decides(event, denied))
 }
 
-/// ` in 2.0 s`, between two times in RFC 3339.
-fn within(first: &str, last: &str) -> String {
-    let times = first.parse::<Timestamp>().ok().zip(last.parse::<Timestamp>().ok());
-    let span = times.map(|(first, last)| last.duration_since(first).as_secs_f64());
+/// ` in 2.0 s`, between two times.
+fn within(first: &Time, last: &Time) -> String {
+    let span = last.since(first).map(|span| span.as_secs_f64());
     span.map(|seconds| format!(" in {seconds:.1} s")).unwrap_or_default()
 }
 
@@ -254,9 +247,9 @@ fn reach(moved: &MoveEvent, inventory: &[Gpu]) -> String {
     let (Some(gained), Some(lost)) = (&moved.gained, &moved.lost) else {
         return ", which GPUs it gained or lost is not known".to_owned();
     };
-    let list = |word: &str, keys: &[String]| {
-        let (instances, keys): (Vec<String>, Vec<String>) =
-            keys.iter().cloned().partition(|key| key.contains('/'));
+    let list = |word: &str, keys: &[GpuKey]| {
+        let (instances, keys): (Vec<GpuKey>, Vec<GpuKey>) =
+            keys.iter().cloned().partition(|key| key.is_instance());
         let all = names::set(gpus::key_names(&keys, &instances, inventory));
         if keys.is_empty() && instances.is_empty() { String::new() } else { format!(", {word} {all}") }
     };
@@ -282,10 +275,9 @@ pub fn line(event: &Event, inventory: &[Gpu]) -> Option<String> {
         }
         _ => return None,
     };
-    // The clock of `2026-11-21T10:02:11.123Z`, which is UTC and says so.
-    let clock = event.at.get(11..19).unwrap_or(&event.at);
-    let clock = sanitize::text(clock);
-    Some(format!("{clock}Z {:<7} {}  {what}", event.event.to_string(), subject(event)))
+    let clock = event.at.clock();
+    let clock = sanitize::text(&clock);
+    Some(format!("{clock} {:<7} {}  {what}", event.event.to_string(), subject(event)))
 }
 
 fn subject(event: &Event) -> String {
@@ -319,7 +311,7 @@ fn change(event: &Event, policy: &PolicyEvent, inventory: &[Gpu]) -> String {
 
 /// `lost nvidia1: `.
 fn effect(policy: &PolicyEvent, inventory: &[Gpu]) -> String {
-    let list = |word: &str, keys: &[String]| {
+    let list = |word: &str, keys: &[GpuKey]| {
         let names = names::set(gpus::key_names(keys, &[], inventory));
         (!keys.is_empty()).then(|| format!("{word} {names}"))
     };
@@ -430,7 +422,7 @@ mod tests {
         let of =
             |raw: &str| Value { state: ValueState::Value, raw: Some(raw.to_owned()), ..Value::default() };
         let event = Event {
-            at: "2026-01-02T03:04:05.6Z".to_owned(),
+            at: "2026-01-02T03:04:05.6Z".into(),
             event: EventKind::Visible,
             process: Some(EventProcess { pid: 7, comm: "x\x1b[2J".to_owned(), ..EventProcess::default() }),
             variable: Some("CUDA_VISIBLE_DEVICES".to_owned()),
@@ -456,7 +448,7 @@ mod watch_move_tests {
 
     fn line(to: Option<&str>, moved: MoveEvent) -> String {
         let gpu = |minor: u32| Gpu {
-            key: format!("GPU-{minor}"),
+            key: format!("GPU-{minor}").into(),
             minor: Some(minor),
             nodes: vec![GpuNode { path: format!("/dev/nvidia{minor}"), major: 195, minor, gate: true }],
             ..Gpu::default()
@@ -471,17 +463,14 @@ mod watch_move_tests {
     #[test]
     fn lines() {
         let from = || MoveEvent { from: Some(JOB.to_owned()), left: Some(true), ..MoveEvent::default() };
-        let both = MoveEvent {
-            gained: Some(vec!["GPU-1".to_owned()]),
-            lost: Some(vec!["GPU-0".to_owned()]),
-            ..from()
-        };
+        let both =
+            MoveEvent { gained: Some(vec!["GPU-1".into()]), lost: Some(vec!["GPU-0".into()]), ..from() };
         let text = line(Some("/"), both);
         assert_eq!(
             text,
             format!("left slurm job 7, step 0, task 0: moved from {JOB} to /, gained nvidia1, lost nvidia0")
         );
-        let lost = Some(vec!["GPU-0".to_owned()]);
+        let lost = Some(vec!["GPU-0".into()]);
         let again = MoveEvent { gained: Some(vec![]), lost, again: true, ..from() };
         assert!(line(Some("/"), again).ends_with(" to /, lost nvidia0 (not known before)"));
         assert!(line(None, from()).ends_with(
@@ -525,7 +514,7 @@ mod watch_policy_tests {
         assert_eq!(policy.attached.len(), 1);
         assert!(policy.gone.is_empty() && !policy.equal);
         let event = Event {
-            at: "2026-11-21T10:02:11.123Z".to_owned(),
+            at: "2026-11-21T10:02:11.123Z".into(),
             event: EventKind::Policy,
             cgroup: Some(path.lossy().into_owned()),
             owner: Directory::new(&after).of(&path).cloned(),
@@ -562,7 +551,7 @@ mod watch_policy_tests {
         let policy =
             PolicyEvent { attached: vec![program; 9], equal: true, also: 3, ..PolicyEvent::default() };
         let event = Event {
-            at: "\n".to_owned(),
+            at: "\n".into(),
             event: EventKind::Policy,
             cgroup: Some("/a\n10:00:00 policy\u{202e}".to_owned()),
             policy: Some(policy),

@@ -1,7 +1,7 @@
 //! What should be allowed, and who says so.
 
 use crate::analyse::{self, ProgramInForce, Stack};
-use crate::model::{CgroupPath, IntentionSource, Rule, Writer};
+use crate::model::{CgroupPath, IntentionSource, Rule, Time, Writer};
 use crate::observation::{Observation, Text};
 use crate::policy::{Decoder, Policy};
 use crate::report::Intention;
@@ -84,7 +84,7 @@ pub(super) fn surviving(path: &Text, stack: &Stack, decoder: &mut Decoder) -> Re
     let ids: Vec<String> = unit.others.iter().map(|program| title(program)).collect();
     let beside = if unit.systemd.is_empty() { "" } else { " beside systemd's" };
     let what = format!("{}, in force{beside}", ids.join(" and "));
-    let as_of = newest.map(|(time, _)| time.to_owned()).filter(|time| !time.is_empty());
+    let as_of = newest.map(|(time, _)| time.clone()).filter(Time::is_known);
     let intention = Intention { source: IntentionSource::SurvivingProgram, what, as_of };
     Ok(Some(Target { policy, intention }))
 }
@@ -112,7 +112,7 @@ fn refuse_older_limit(unit: &InUnit<'_>, policy: Policy, decoder: &mut Decoder) 
 }
 
 /// Load time, then id: the time is in seconds, and ids grow until they wrap.
-fn age(program: &ProgramInForce) -> (&str, u32) {
+fn age(program: &ProgramInForce) -> (&Time, u32) {
     (&program.loaded_at, program.place.id)
 }
 

@@ -9,13 +9,13 @@ use super::{owners, pinned, runtime, since, slurm, systemd};
 use crate::analyse::{self, AnalyseError, ProgramInForce, Stack};
 use crate::gpu;
 use crate::model::{
-    CgroupPath, Device, DeviceType, IntentionSource, MAX_MAJOR, MAX_MINOR, Numbers, RepairState, Request,
-    Rule, Verdict, Writer,
+    CgroupPath, Device, DeviceType, GpuKey, IntentionSource, MAX_MAJOR, MAX_MINOR, Numbers, RepairState,
+    Request, Rule, Verdict, Writer,
 };
 use crate::observation::{Observation, Text, Unit};
 use crate::owner::Directory;
 use crate::policy::{Decoder, Policy, TimeLimit};
-use crate::report::{self, Denier, ListedRule, Payload, Repair};
+use crate::report::{self, Denier, ListedRule, Repair, RepairAnswer};
 use crate::unit::{self, DeviceRules};
 
 /// What is asked for.
@@ -52,8 +52,8 @@ pub fn plan(
     path: &Text,
     request: &RepairRequest,
     limit: &TimeLimit,
-) -> Result<Payload, AnalyseError> {
-    prepare(observation, path, request, limit).map(|(payload, _)| payload)
+) -> Result<Repair, AnalyseError> {
+    prepare(observation, path, request, limit).map(|(answer, _)| answer.repair)
 }
 
 /// The plan, and what `--apply` would carry out of it.
@@ -66,7 +66,7 @@ pub fn prepare(
     path: &Text,
     request: &RepairRequest,
     limit: &TimeLimit,
-) -> Result<(Payload, Option<PlannedSwap>), AnalyseError> {
+) -> Result<(RepairAnswer, Option<PlannedSwap>), AnalyseError> {
     let mut decoder = Decoder::within(limit);
     let stack = analyse::stack(observation, path, &mut decoder)?;
     let owner = Directory::new(observation).of(path).cloned();
@@ -80,9 +80,8 @@ pub fn prepare(
     };
     let mut planner = Planner { observation, path, request, decoder, stack, repair, change: None };
     planner.plan();
-    let gpus = Some(gpu::inventory(&observation.gpu_facts));
-    let payload = Payload { repair: Some(planner.repair), gpus, ..Payload::default() };
-    Ok((payload, planner.change))
+    let gpus = gpu::inventory(&observation.gpu_facts);
+    Ok((RepairAnswer { gpus, repair: planner.repair }, planner.change))
 }
 
 /// A plan in the making.
@@ -479,7 +478,7 @@ impl<'a> Planner<'a> {
     }
 
     /// The GPUs whose node is among what is missing.
-    fn gpus(&self, missing: Policy) -> Vec<String> {
+    fn gpus(&self, missing: Policy) -> Vec<GpuKey> {
         let inventory = gpu::inventory(&self.observation.gpu_facts);
         let is_missing = |gpu: &&report::Gpu| {
             gpu.major.zip(gpu.minor).is_some_and(|(major, minor)| {
@@ -497,7 +496,7 @@ impl<'a> Planner<'a> {
         let later: Vec<String> = later
             .map(|denier| format!("program {} was loaded at {}", denier.program, denier.loaded_at))
             .collect();
-        if !later.is_empty() && !as_of.is_empty() {
+        if !later.is_empty() && as_of.is_known() {
             let later = later.join(", ");
             self.repair.cautions.push(format!(
                 "{later}, and what should be allowed is as of {as_of}: if somebody narrowed the limit on \

@@ -4,9 +4,9 @@
 //! nothing. The files of a running unit are written when somebody sets its device list
 //! and at no other time: runc and crun do so before they load their programs.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 
-use crate::model::IntentionSource;
+use crate::model::{IntentionSource, Time};
 use crate::observation::Unit;
 use crate::report::Intention;
 
@@ -36,9 +36,6 @@ pub(super) fn refuse(unit: &Unit, intention: &Intention) -> Result<(), String> {
     }
 }
 
-fn is_later(one: &str, other: &str) -> bool {
-    match (one.parse::<Timestamp>(), other.parse::<Timestamp>()) {
-        (Ok(one), Ok(other)) => one.duration_since(other) > ERROR,
-        _ => false,
-    }
+fn is_later(one: &Time, other: &Time) -> bool {
+    one.since(other).is_some_and(|later| later > ERROR)
 }

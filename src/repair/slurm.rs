@@ -13,8 +13,8 @@ use crate::allocation::{Numbering, caller_list};
 use crate::analyse::{self, ProgramInForce, Stack};
 use crate::gpu;
 use crate::model::{
-    CgroupPath, Device, DeviceType, IntentionSource, Numbers, Owner, Request, RequestSet, Rule, Verdict,
-    Writer,
+    CgroupPath, Device, DeviceType, IntentionSource, Numbers, Owner, Request, RequestSet, Rule, Time,
+    Verdict, Writer,
 };
 use crate::observation::{Answer, Observation, Text};
 use crate::owner::Directory;
@@ -89,7 +89,7 @@ pub(super) fn of_program(
     let title = |program: &ProgramInForce| format!("program {} (Slurm)", program.place.id);
     let titles: Vec<String> = programs.iter().map(title).collect();
     let as_of = programs.iter().map(|program| program.loaded_at.clone()).max();
-    let as_of = as_of.filter(|time| !time.is_empty());
+    let as_of = as_of.filter(Time::is_known);
     let what = format!("{} of {}", titles.join(" and "), part(&owner));
     // Nobody else has a say: what a GPU is need not be known.
     if stack.programs.iter().all(is_slurms) {
@@ -117,7 +117,7 @@ pub(super) fn of_program(
     Ok(target(format!("{what}{}", by_gres(observation, &numbering)), as_of, &rules, stack.whole, decoder))
 }
 
-fn target(what: String, as_of: Option<String>, rules: &[Rule], now: Policy, decoder: &mut Decoder) -> Target {
+fn target(what: String, as_of: Option<Time>, rules: &[Rule], now: Policy, decoder: &mut Decoder) -> Target {
     let named = decoder.naming(rules);
     let intention = Intention { source: IntentionSource::SlurmAllocation, what, as_of };
     Target { policy: decoder.widened(now, named), intention }
@@ -237,7 +237,7 @@ fn rules(set: &GpuSet, gpus: &[Gpu]) -> Result<Vec<Rule>, String> {
     }
     for instance in &set.instances {
         let caps = gpus.iter().find_map(|gpu| {
-            let mig = gpu.mig.iter().find(|mig| mig.key(gpu).as_ref() == Some(instance))?;
+            let mig = gpu.mig.iter().find(|mig| mig.compute_key(gpu).as_ref() == Some(instance))?;
             Some([(mig.major?, mig.gi_minor?), (mig.major?, mig.ci_minor?)])
         });
         let caps = caps.ok_or_else(|| format!("the capabilities of {instance} are not known"))?;

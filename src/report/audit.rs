@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Confidence, FailOn, Owner, ProcessState, Severity, Verdict};
+use crate::model::{Confidence, FailOn, GpuKey, Owner, ProcessState, Severity, Time, Verdict};
 
 /// How an audit was made, and which of its findings count.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -167,7 +167,7 @@ pub struct FindingProcess {
     /// The same as a time of day, RFC 3339; left out if the time of the boot is not
     /// known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub started_at: Option<String>,
+    pub started_at: Option<Time>,
     /// How many seconds before the observation that was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_seconds: Option<u64>,
@@ -188,7 +188,7 @@ pub struct FindingProcess {
 pub struct FindingDevice {
     /// Key of the GPU, or `KEY/GI/CI` of a MIG instance; null for a device that
     /// belongs to none.
-    pub gpu: Option<String>,
+    pub gpu: Option<GpuKey>,
     /// Device number as in rules, `c 195:3`; null where it has none.
     pub number: Option<String>,
     /// Name of its node without `/dev/`.

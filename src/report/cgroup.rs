@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::process::Process;
-use crate::model::{AttachFlag, Owner, Rule, Verdict};
+use crate::model::{AttachFlag, GpuKey, Owner, Rule, Verdict};
 use crate::observation::UnseenProcesses;
 
 /// One cgroup and what may be opened from it.
@@ -56,7 +56,7 @@ pub struct Effective {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GpuVerdict {
     /// Key into the inventory.
-    pub gpu: String,
+    pub gpu: GpuKey,
     /// Major of the node asked about; null if the GPU has no node.
     pub major: Option<u32>,
     /// Minor of the node asked about.
@@ -77,7 +77,7 @@ pub struct GpuVerdict {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InstanceVerdict {
     /// `KEY/GI/CI`.
-    pub instance: String,
+    pub instance: GpuKey,
     /// Verdict for using it: for its GPU and the capabilities of both levels.
     pub verdict: Verdict,
 }

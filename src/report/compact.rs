@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::model::GpuKey;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +17,7 @@ pub struct CompactNode {
     pub gpus: Vec<CompactGpu>,
     /// Its MIG compute instances, `KEY/GI/CI`. Their bits follow those of `gpus`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub instances: Vec<String>,
+    pub instances: Vec<GpuKey>,
     /// Jobs, containers, pods, virtual machines, what is inside of them, and whoever
     /// else holds a GPU or may hold one.
     pub owners: CompactOwners,
@@ -41,7 +42,7 @@ pub struct CompactNode {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CompactGpu {
     /// UUID, else PCI address, else `major:minor`.
-    pub key: String,
+    pub key: GpuKey,
     /// Model name, else the vendor.
     pub model: String,
     /// Minor number of the node that gates access.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cgroup::{Change, Omitted};
 use super::sets::GpuSet;
-use crate::model::{Owner, Verdict};
+use crate::model::{GpuKey, Owner, Verdict};
 
 /// The difference of two policies.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -45,7 +45,7 @@ pub struct Diff {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GpuChange {
     /// Key into the inventory.
-    pub gpu: String,
+    pub gpu: GpuKey,
     /// Verdict in the first policy.
     pub from: Verdict,
     /// Verdict in the second.
@@ -114,11 +114,11 @@ pub struct OwnerGpus {
     /// Its topmost cgroup.
     pub cgroup: String,
     /// Keys of GPUs that it may not open any more.
-    pub lost: Vec<String>,
+    pub lost: Vec<GpuKey>,
     /// Keys of GPUs that it may open now.
-    pub gained: Vec<String>,
+    pub gained: Vec<GpuKey>,
     /// Keys of GPUs for which that is unknown on one side alone.
-    pub unknown: Vec<String>,
+    pub unknown: Vec<GpuKey>,
 }
 
 /// An allocation that changed.

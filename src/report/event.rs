@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Asked, Change, Effective, Omitted, Step};
-use crate::model::{EventCause, EventKind, Owner, SharedRole, ValueState, Writer};
+use crate::model::{EventCause, EventKind, GpuKey, Owner, SharedRole, Time, ValueState, Writer};
 use crate::observation::{HeldDevice, Problem};
 
 /// One event. Fields that do not apply to its kind are left out.
@@ -15,7 +15,7 @@ pub struct Event {
     /// `watch` or `denials`.
     pub command: String,
     /// When it happened, RFC 3339.
-    pub at: String,
+    pub at: Time,
     /// Its kind.
     pub event: EventKind,
     /// The process.
@@ -168,13 +168,13 @@ pub struct MoveEvent {
     /// GPUs and MIG instances that it can open now and could not before; left
     /// out, as `lost`, where the rules of one of the cgroups are not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gained: Option<Vec<String>>,
+    pub gained: Option<Vec<GpuKey>>,
     /// GPUs that it can no longer open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lost: Option<Vec<String>>,
+    pub lost: Option<Vec<GpuKey>>,
     /// GPUs for which that is unknown on one side alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub unknown: Vec<String>,
+    pub unknown: Vec<GpuKey>,
     /// Whether this move was told before, when programs of one of the cgroups were
     /// not decoded yet.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -190,7 +190,7 @@ pub struct DeniedEvent {
     /// How often it was refused.
     pub count: u64,
     /// When it was refused last, RFC 3339; `at` of the event is the first time.
-    pub last: String,
+    pub last: Time,
     /// What the kernel answered, such as `EPERM`.
     pub error: String,
     /// The GPU of the device, or whose MIG instance it is, by all of its numbers; left out
@@ -209,7 +209,7 @@ pub struct DeniedEvent {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GpuIndexes {
     /// UUID, else PCI address, else `major:minor`.
-    pub key: String,
+    pub key: GpuKey,
     /// `GPU-…`, if the driver tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
@@ -247,17 +247,17 @@ pub struct DevicesEvent {
     /// Their numbers, with the descriptors that there are or were.
     pub numbers: Vec<HeldDevice>,
     /// The GPUs, by key.
-    pub held: Vec<String>,
+    pub held: Vec<GpuKey>,
     /// MIG instances, `KEY/GI/CI`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub held_instances: Vec<String>,
+    pub held_instances: Vec<GpuKey>,
     /// Nodes that all GPUs share (`nvidiactl`, `nvidia-uvm`, `kfd`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held_shared: Vec<SharedRole>,
     /// Which of `held` and `held_instances` the process's rules deny now; left out
     /// if that is not known, and when they were closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub held_denied: Option<Vec<String>>,
+    pub held_denied: Option<Vec<GpuKey>>,
 }
 
 /// A change of the programs in force on a cgroup.
@@ -284,12 +284,12 @@ pub struct PolicyEvent {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub omitted: Option<Omitted>,
     /// GPUs that can no longer be opened, by key.
-    pub lost: Vec<String>,
+    pub lost: Vec<GpuKey>,
     /// GPUs that can be opened now and could not.
-    pub gained: Vec<String>,
+    pub gained: Vec<GpuKey>,
     /// GPUs for which that is unknown on one side alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub unknown: Vec<String>,
+    pub unknown: Vec<GpuKey>,
     /// The program of `gpumap repair --apply` that is of no use any more: systemd has
     /// made its own again beside it, as at a reload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -310,5 +310,5 @@ pub struct PolicyProgram {
     /// Software whose programs have this shape.
     pub writer: Option<Writer>,
     /// When it was loaded, RFC 3339.
-    pub loaded_at: String,
+    pub loaded_at: Time,
 }

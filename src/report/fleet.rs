@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::audit::Counts;
 use super::page_file::PageCut;
-use crate::model::{CellState, FailOn, GrantComparison, GrantedSet, OwnerKind, Severity};
+use crate::model::{CellState, FailOn, GrantComparison, GrantedSet, OwnerKind, Severity, Time};
 
 /// One report over many nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -185,11 +185,11 @@ pub struct JobGrant {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FleetTimes {
     /// The earliest, RFC 3339.
-    pub first: String,
+    pub first: Time,
     /// The latest.
-    pub last: String,
+    pub last: Time,
     /// The one in the middle.
-    pub middle: String,
+    pub middle: Time,
     /// Nodes that are more than ten minutes away from it: their clocks are wrong, or
     /// what they say is of another time.
     pub apart: NodeSet,
@@ -232,7 +232,7 @@ pub struct FleetNode {
     pub name: String,
     /// When it was looked at, RFC 3339; the answer of `node` and that of `audit` may be
     /// of two moments.
-    pub taken_at: Vec<String>,
+    pub taken_at: Vec<Time>,
     /// How many findings of each severity it has, the most severe first.
     pub counts: Vec<(Severity, usize)>,
     /// Whether everything could be seen there.

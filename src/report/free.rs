@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{GpuSet, Process};
-use crate::model::{Owner, Vacancy};
+use crate::model::{GpuKey, Owner, Vacancy};
 
 /// Whether some GPUs are free, and who holds them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -40,7 +40,7 @@ pub struct Holder {
     pub owner: Option<Owner>,
     /// Those of the GPUs asked about that it holds, instances as `KEY/GI/CI`; null if that is
     /// not known.
-    pub gpus: Option<Vec<String>>,
+    pub gpus: Option<Vec<GpuKey>>,
     /// Whether it is a daemon that holds GPUs all the time, and so does not count.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub standing: bool,

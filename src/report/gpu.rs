@@ -3,13 +3,13 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{InstanceKey, Vendor};
+use crate::model::{GpuKey, Vendor};
 
 /// One GPU in every index space the system offers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Gpu {
     /// UUID, else PCI address, else `major:minor`.
-    pub key: String,
+    pub key: GpuKey,
     /// `nvidia`, `amd`, `intel`, or the driver's name.
     pub vendor: Vendor,
     /// Model name, if the driver tells.
@@ -88,10 +88,13 @@ pub struct MigInstance {
 }
 
 impl MigInstance {
-    /// `KEY/GI/CI` of this compute instance of a GPU; `None` for a GPU instance
-    /// without one.
-    pub fn key(&self, gpu: &Gpu) -> Option<String> {
-        let ci = Some(self.ci?);
-        Some(InstanceKey { gpu: &gpu.key, gi: self.gi, ci }.to_string())
+    /// The key of this instance of a GPU.
+    pub fn key(&self, gpu: &Gpu) -> GpuKey {
+        gpu.key.instance(self.gi, self.ci)
+    }
+
+    /// The key of this compute instance of a GPU; `None` for a GPU instance without one.
+    pub fn compute_key(&self, gpu: &Gpu) -> Option<GpuKey> {
+        self.ci.map(|_| self.key(gpu))
     }
 }

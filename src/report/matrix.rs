@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{CellState, InForce, InstanceKey, Membership, Owner, ProcessState, Severity};
+use crate::model::{CellState, GpuKey, InForce, Membership, Owner, ProcessState, Severity, Time};
 use crate::observation::UnseenProcesses;
 
 /// Owners and processes, and what each has to do with each GPU.
@@ -11,7 +11,7 @@ use crate::observation::UnseenProcesses;
 pub struct Matrix {
     /// The columns: keys of the GPUs in inventory order, each followed by its MIG
     /// compute instances, `KEY/GI/CI`.
-    pub columns: Vec<String>,
+    pub columns: Vec<GpuKey>,
     /// The rows: each owner is followed by those inside it, and these by their
     /// processes.
     pub rows: Vec<MatrixRow>,
@@ -21,7 +21,7 @@ pub struct Matrix {
     pub left_out_unseen: usize,
     /// When calls were counted last, RFC 3339; left out where nobody counts them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub counted_at: Option<String>,
+    pub counted_at: Option<Time>,
 }
 
 /// An owner or a process.
@@ -83,8 +83,8 @@ impl MatrixRow {
 
     /// Its limits for a column: those for the GPU itself or for the one that the instance
     /// is on, and those of which nobody knows for which GPU they are.
-    pub fn limits_on(&self, column: &str) -> Vec<MatrixLimit> {
-        let is_on = |gpu: &String| column == gpu || InstanceKey::is_on(column, gpu);
+    pub fn limits_on(&self, column: &GpuKey) -> Vec<MatrixLimit> {
+        let is_on = |gpu: &GpuKey| column.is_of(gpu);
         self.limits.iter().filter(|limit| limit.gpu.as_ref().is_none_or(is_on)).cloned().collect()
     }
 }
@@ -168,7 +168,7 @@ pub struct MatrixActivity {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct MatrixLimit {
     /// Key of the GPU; null where that is not known.
-    pub gpu: Option<String>,
+    pub gpu: Option<GpuKey>,
     /// The memory that it may have, in bytes; null for no limit.
     pub memory_bytes: Option<u64>,
     /// The share of the GPU's multiprocessors, in percent; null for no limit.

@@ -5,6 +5,7 @@
 //! `gpumap/1` are additive. The JSON schema is generated from these types.
 
 mod activity;
+mod answers;
 mod audit;
 mod cgroup;
 mod compact;
@@ -29,6 +30,11 @@ pub use activity::{
     Interception, KernelWays, LostCalls, MemoryUse, OwnerActivity, OwnerWork, QuietHolder, Rates, StreamUse,
     Unattributed, Work,
 };
+pub use answers::{
+    ActivityAnswer, AuditAnswer, CompactAnswer, DiffAnswer, DoctorAnswer, ExplainAnswer, FleetAnswer,
+    FreeAnswer, JobsAnswer, JournalsAnswer, KindsAnswer, LeftoversAnswer, MatrixAnswer, NodeAnswer, Nothing,
+    PageAnswer, ProgramsAnswer, RegionAnswer, RepairAnswer, VgpuAnswer,
+};
 pub use audit::{
     Audit, AuditConfig, AuditOptions, Checked, Counts, Decision, Finding, FindingDevice, FindingKind,
     FindingProcess, FixedFinding,
@@ -38,7 +44,7 @@ pub use cgroup::{
 };
 pub use compact::{CompactGpu, CompactNode, CompactOwners};
 pub use diff::{AllocationChange, Diff, GpuChange, NodeDiff, OwnerAt, OwnerGpus, PolicyChange, ProgramMove};
-pub use document::{DoctorCheck, Document, Note, Payload, SCHEMA};
+pub use document::{DoctorCheck, Document, Note, SCHEMA};
 pub use event::{
     DeniedEvent, DenyingProgram, DevicesEvent, Event, EventProcess, GpuIndexes, LostBy, MoveEvent,
     PolicyEvent, PolicyProgram, Value,

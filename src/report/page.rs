@@ -7,19 +7,24 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::audit::Counts;
+use super::answers::NodeAnswer;
+use super::audit::{Audit, Counts, Finding};
 use super::document::Document;
 use super::matrix::MatrixCell;
 use super::page_file::PageCut;
 use super::program::ProgramProof;
-use crate::model::{AttachFlag, Verdict};
+use crate::model::{AttachFlag, GpuKey, Verdict};
 use crate::observation::Problem;
 
 /// Everything that `gpumap report` shows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Page {
-    /// The answers of `node` and `audit` in one envelope.
-    pub document: Document,
+    /// The answer of `node`.
+    pub document: Document<NodeAnswer>,
+    /// The findings of the audit, the most severe first.
+    pub findings: Vec<Finding>,
+    /// The data of the audit besides them.
+    pub audit: Audit,
     /// The columns of the matrix: each GPU, followed by its MIG instances.
     pub columns: Vec<PageColumn>,
     /// The rows of the matrix.
@@ -50,7 +55,7 @@ pub struct Page {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageColumn {
     /// Key of the GPU or `KEY/GI/CI` of the instance.
-    pub key: String,
+    pub key: GpuKey,
     /// Place of the GPU in the inventory.
     pub gpu: usize,
     /// Place of the instance among those of the GPU; `None` for the GPU itself.
@@ -169,9 +174,9 @@ pub struct PageProcess {
     /// Place of the owner around all others.
     pub outermost: Option<usize>,
     /// The GPUs and instances that its cgroup allows, by key.
-    pub allowed: Vec<String>,
+    pub allowed: Vec<GpuKey>,
     /// Those of which it is not known.
-    pub unknown: Vec<String>,
+    pub unknown: Vec<GpuKey>,
 }
 
 /// The observation as the page has it.

@@ -4,7 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{GpuSet, Vgpu};
-use crate::model::{ApiName, Certainty, CutCode, JobEvidence, Owner, ProcessState, SharedRole, ValueState};
+use crate::model::{
+    ApiName, Certainty, CutCode, GpuKey, JobEvidence, Owner, ProcessState, SharedRole, Time, ValueState,
+};
 
 /// One process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -17,7 +19,7 @@ pub struct Process {
     /// The same as a time of day, RFC 3339 to the second; null if the observation
     /// does not say when the node was booted.
     #[serde(default)]
-    pub started_at: Option<String>,
+    pub started_at: Option<Time>,
     /// How many seconds before the observation that was; left out if `started_at` is
     /// not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -56,14 +58,14 @@ pub struct Process {
     /// GPUs that it has open or mapped, by key; null where that could not be
     /// seen.
     #[serde(default)]
-    pub held: Option<Vec<String>>,
+    pub held: Option<Vec<GpuKey>>,
     /// MIG instances whose capabilities it has open, `KEY/GI/CI`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub held_instances: Vec<String>,
+    pub held_instances: Vec<GpuKey>,
     /// Which of `held` and `held_instances` its rules deny now. The kernel checks
     /// rules only when a device is opened.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub held_denied: Vec<String>,
+    pub held_denied: Vec<GpuKey>,
     /// Nodes that all GPUs share and that it has open (`nvidiactl`,
     /// `nvidia-uvm`, `kfd`): the last two are a hint that it computes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -108,7 +110,7 @@ pub struct Visible {
     pub last_set: Option<Asked>,
     /// When that was, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_set_at: Option<String>,
+    pub last_set_at: Option<Time>,
     /// Whether the environment in memory asks for something else than that of
     /// execve; null where one of them is not known.
     #[serde(default)]
@@ -128,10 +130,10 @@ pub struct Asked {
     /// GPUs that result inside the allowed set, in the order in which the
     /// process counts them; null where that is unknown. On a node with GPUs of
     /// several vendors, those of each vendor's interface, one after the other.
-    pub gpus: Option<Vec<String>>,
+    pub gpus: Option<Vec<GpuKey>>,
     /// MIG instances among them, `KEY/GI/CI`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub instances: Vec<String>,
+    pub instances: Vec<GpuKey>,
     /// How certain `gpus` is: `documented`, `modelled` (no document settles it,
     /// independent models of the driver agree) or `unknown`; the least certain of
     /// the interfaces.
@@ -166,13 +168,13 @@ pub struct Api {
     /// Whether the variable is set.
     pub state: ValueState,
     /// As in [`Asked::gpus`].
-    pub gpus: Option<Vec<String>>,
+    pub gpus: Option<Vec<GpuKey>>,
     /// Whether the order of `gpus`, in which the process counts them, is not known.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub order_unknown: bool,
     /// As in [`Asked::instances`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub instances: Vec<String>,
+    pub instances: Vec<GpuKey>,
     /// As in [`Asked::confidence`].
     pub confidence: Certainty,
     /// As in [`Asked::cut`].
@@ -254,7 +256,7 @@ pub struct Leftover {
     pub belongs_by: JobEvidence,
     /// GPUs of the job that it holds; all that it holds where the job's are
     /// not known.
-    pub gpus: Vec<String>,
+    pub gpus: Vec<GpuKey>,
     /// Why `--kill` leaves it alone; absent where it is demonstrably the job's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spared: Option<String>,

@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{AttachFlag, Verdict, Verdicts, Writer};
+use crate::model::{AttachFlag, Time, Verdict, Verdicts, Writer};
 
 /// One loaded program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -20,7 +20,7 @@ pub struct Program {
     /// Number of instructions (8-byte slots); null if they could not be read.
     pub insns: Option<usize>,
     /// Load time, RFC 3339.
-    pub loaded_at: String,
+    pub loaded_at: Time,
     /// Uid that loaded it.
     pub uid: u32,
     /// Ids of its maps.

@@ -5,7 +5,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::cgroup::ListedRule;
-use crate::model::{AttachFlag, IntentionSource, JournalState, Owner, RepairState, ReplaceMode, Writer};
+use crate::model::{
+    AttachFlag, GpuKey, IntentionSource, JournalState, Owner, RepairState, ReplaceMode, Time, Writer,
+};
 
 /// What gives lost device access back to a cgroup.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -27,7 +29,7 @@ pub struct Repair {
     /// `--prevent`, what the next reload would deny.
     pub missing: Vec<ListedRule>,
     /// Keys of the GPUs that cannot be opened for that reason.
-    pub gpus: Vec<String>,
+    pub gpus: Vec<GpuKey>,
     /// The programs that deny it.
     pub denied_by: Vec<Denier>,
     /// The steps that give it back, in order; none where gpumap knows no safe one.
@@ -55,7 +57,7 @@ pub struct Intention {
     /// The same in words, with program ids or the name of the file.
     pub what: String,
     /// When it was so, RFC 3339; null for what the caller says now.
-    pub as_of: Option<String>,
+    pub as_of: Option<Time>,
 }
 
 /// A program that denies something that is missing.
@@ -72,7 +74,7 @@ pub struct Denier {
     /// Software whose programs have this shape; a label, never a fact.
     pub writer: Option<Writer>,
     /// When it was loaded, RFC 3339.
-    pub loaded_at: String,
+    pub loaded_at: Time,
     /// What it denies of what is missing.
     pub denies: Vec<ListedRule>,
 }
@@ -161,7 +163,7 @@ pub struct RepairJournal {
     /// The gpumap that wrote it.
     pub version: String,
     /// When, RFC 3339.
-    pub taken_at: String,
+    pub taken_at: Time,
     /// The boot it holds for.
     pub boot_id: String,
     /// The cgroup that was repaired.

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{AllocationSource, Owner, SharingMode};
+use crate::model::{AllocationSource, GpuKey, Owner, SharingMode};
 use crate::observation::UnseenProcesses;
 
 /// One owner and its four sets. None is inferred from another.
@@ -41,7 +41,7 @@ pub struct OwnerSets {
     pub held: GpuSet,
     /// GPUs in `held` that the rules of the holding process deny now.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub held_denied: Vec<String>,
+    pub held_denied: Vec<GpuKey>,
     /// The GPUs that its processes handed work to since their calls are counted;
     /// left out where nobody counts them. Not known where the calls of one of them
     /// are not counted.
@@ -63,13 +63,13 @@ pub const USERS_NAMED: usize = 16;
 pub struct GpuSet {
     /// GPUs that are certainly in the set, in inventory order; null if nothing is
     /// known of the set.
-    pub gpus: Option<Vec<String>>,
+    pub gpus: Option<Vec<GpuKey>>,
     /// MIG instances in it, `KEY/GI/CI`; the GPUs they are on are in `gpus`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub instances: Vec<String>,
+    pub instances: Vec<GpuKey>,
     /// GPUs that may or may not be in the set.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub unknown: Vec<String>,
+    pub unknown: Vec<GpuKey>,
     /// Why part of it is unknown, what it rests on, or why the processes' values
     /// select nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

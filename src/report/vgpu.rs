@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{InForce, LimitCode, MeantBy, RegionLayout};
+use crate::model::{GpuKey, InForce, LimitCode, MeantBy, RegionLayout, Time};
 
 /// A shared region. Fields have the names of the library's C header; those that
 /// its layout lacks, and all of them where the layout is `mixed` or `unknown`,
@@ -183,7 +183,7 @@ pub struct Vgpu {
     /// When a process of the region launched a kernel last, RFC 3339; left out
     /// where none has.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_launch: Option<String>,
+    pub last_launch: Option<Time>,
     /// Its devices, in the library's order.
     pub devices: Vec<VgpuDevice>,
 }
@@ -229,7 +229,7 @@ pub struct VgpuDevice {
     pub device: usize,
     /// Key into the inventory; null where the region does not tell, or names a GPU
     /// that the node does not have or that the process may not open.
-    pub gpu: Option<String>,
+    pub gpu: Option<GpuKey>,
     /// The UUID in the region.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,

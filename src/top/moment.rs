@@ -1,7 +1,7 @@
 //! What the screen shows: the answers of one moment, and what stands in the foreground.
 
-use crate::model::MatrixOrder;
-use crate::report::{Event, Finding, Gpu, Matrix, MatrixRow, Payload};
+use crate::model::{MatrixOrder, Time};
+use crate::report::{Event, Finding, Gpu, Matrix, MatrixRow, Proof};
 
 /// Where a moment comes from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct Moment {
     /// The node's name.
     pub host: String,
     /// When the facts were observed, RFC 3339.
-    pub taken_at: String,
+    pub taken_at: Time,
     /// Owners and GPUs.
     pub matrix: Matrix,
     /// The node's GPUs.
@@ -72,7 +72,7 @@ pub struct Detail {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Content {
     /// Answers of `explain`, one after the other.
-    Proofs(Vec<Payload>),
+    Proofs(Vec<Proof>),
     /// A finding.
     Finding(Box<Finding>),
     /// What happened to programs.

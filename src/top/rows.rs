@@ -7,7 +7,7 @@
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
-use crate::model::{CellState, MatrixOrder, Membership, Owner};
+use crate::model::{CellState, GpuKey, MatrixOrder, Membership, Owner};
 use crate::report::{Gpu, Matrix, MatrixRow, RowKey};
 
 /// What the user chose.
@@ -155,20 +155,15 @@ impl Filter {
 /// `nvidia0`, or its number.
 fn columns(name: &str, matrix: &Matrix, gpus: &[Gpu]) -> Vec<usize> {
     let is_it = |gpu: &Gpu| {
-        let ids = [Some(&gpu.key), gpu.uuid.as_ref(), gpu.pci.as_ref()];
+        let ids = [Some(&*gpu.key), gpu.uuid.as_deref(), gpu.pci.as_deref()];
         let gate = gpu.nodes.iter().find(|node| node.gate).and_then(|node| node.path.rsplit('/').next());
         let number = gate.map(|gate| gate.trim_start_matches(|c: char| !c.is_ascii_digit()));
         ids.into_iter().flatten().any(|id| id.eq_ignore_ascii_case(name))
             || gate == Some(name)
             || number == Some(name)
     };
-    let keys: Vec<&String> = gpus.iter().filter(|gpu| is_it(gpu)).map(|gpu| &gpu.key).collect();
-    let is_meant = |column: &String| {
-        let is_on = |key: &&String| {
-            column.strip_prefix(key.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
-        column == name || keys.iter().any(is_on)
-    };
+    let keys: Vec<&GpuKey> = gpus.iter().filter(|gpu| is_it(gpu)).map(|gpu| &gpu.key).collect();
+    let is_meant = |column: &GpuKey| **column == *name || keys.iter().any(|key| column.is_of(key));
     let all = matrix.columns.iter().enumerate();
     all.filter(|(_, column)| is_meant(column)).map(|(index, _)| index).collect()
 }

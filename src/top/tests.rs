@@ -1,7 +1,7 @@
 //! Tests of what keys do, on matrices that are made up here.
 
 use crate::model::{CellState, MatrixOrder, Membership, Owner, OwnerKind, Severity};
-use crate::report::{Finding, Gpu, GpuNode, Matrix, MatrixCell, MatrixProcess, MatrixRow, Payload};
+use crate::report::{Finding, Gpu, GpuNode, Matrix, MatrixCell, MatrixProcess, MatrixRow, Proof};
 
 use super::*;
 
@@ -45,7 +45,7 @@ fn process(pid: u32, comm: &str) -> MatrixRow {
 
 fn gpu(key: &str, minor: u32) -> Gpu {
     let node = GpuNode { path: format!("/dev/nvidia{minor}"), gate: true, ..GpuNode::default() };
-    Gpu { key: key.to_owned(), nodes: vec![node], ..Gpu::default() }
+    Gpu { key: key.into(), nodes: vec![node], ..Gpu::default() }
 }
 
 /// Two jobs: the first with a step that has a process, the second alone.
@@ -103,7 +103,7 @@ fn effects() {
     let asked = press(&mut state, "jll\n").pop();
     assert_eq!(asked, Some(Effect::Explain(CellPosition { row: 3, column: 1 })));
     let cell = CellPosition { row: 3, column: 1 };
-    state.explained(cell, Content::Proofs(vec![Payload::default()]));
+    state.explained(cell, Content::Proofs(vec![Proof::default()]));
     assert!(
         matches!(state.view(), View::Detail(detail, 0) if detail.cell.as_ref().is_some_and(|(row, _)| row.cgroup == "/job_2"))
     );

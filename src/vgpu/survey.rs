@@ -11,7 +11,7 @@ use super::memory::OneDevice;
 use super::order::{First, Order};
 use super::registered::{Case, Registered, verdict};
 use super::{memory, region, registered, sm};
-use crate::model::{InForce, LimitCode, MeantBy};
+use crate::model::{GpuKey, InForce, LimitCode, MeantBy, Time};
 use crate::observation::{Answer, Detail, FileFacts, MappedFile, Observation, Process, Text, VgpuTraces};
 use crate::report::{LimitVerdict, Region, Vgpu, VgpuDevice, VgpuFile};
 
@@ -29,7 +29,7 @@ pub struct Survey {
 }
 
 /// The key of a GPU, and its memory in bytes where that is known.
-pub type KnownGpu = (String, Option<u64>);
+pub type KnownGpu = (GpuKey, Option<u64>);
 
 /// Where a process is, and what its GPUs are.
 #[derive(Clone, Copy)]
@@ -257,7 +257,7 @@ fn describe(answer: &mut Vgpu, case: &Case<'_>, region: &Region) {
     answer.priority = region.priority;
     answer.blocked = region.recent_kernel.map(|recent| recent == -1);
     let at = region.last_kernel_time.filter(|at| *at > 0).and_then(|at| i64::try_from(at).ok());
-    answer.last_launch = at.and_then(|at| Timestamp::from_second(at).ok()).map(|at| at.to_string());
+    answer.last_launch = at.and_then(|at| Timestamp::from_second(at).ok()).map(Time::from);
 }
 
 /// The number under which the use of a device is booked; `None` where that is

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::{ApiName, Certainty, Vendor, device_variables};
+use crate::model::{ApiName, Certainty, GpuKey, Vendor, device_variables};
 use crate::observation::{Answer, Environment};
 use crate::report::{Api, Asked, Gpu, RawVariable};
 
@@ -38,7 +38,7 @@ pub(super) fn asked(environment: &Answer<Environment>, gpus: &[Gpu], reach: &Ope
     let mains = if mains.is_empty() { vec![&none] } else { mains };
     let first = mains.first().copied().unwrap_or(&none);
     let unsure = mains.iter().rev().max_by_key(|api| api.confidence).copied().unwrap_or(first);
-    let gpus: Option<Vec<Vec<String>>> = mains.iter().map(|api| api.gpus.clone()).collect();
+    let gpus: Option<Vec<Vec<GpuKey>>> = mains.iter().map(|api| api.gpus.clone()).collect();
     Asked {
         raw: first.raw.clone(),
         raw_hex: first.raw_hex.clone(),
@@ -181,17 +181,17 @@ impl<'a> Question<'a> {
     }
 
     /// The keys of the GPUs, each once.
-    fn keys(&self, devices: &[CountedDevice]) -> Vec<String> {
+    fn keys(&self, devices: &[CountedDevice]) -> Vec<GpuKey> {
         let mut seen = BTreeSet::new();
         let places = devices.iter().map(|device| device.gpu).filter(|gpu| seen.insert(*gpu));
         places.filter_map(|gpu| self.gpus.get(gpu)).map(|gpu| gpu.key.clone()).collect()
     }
 
     /// `KEY/GI/CI` of a MIG instance.
-    fn instance(&self, device: CountedDevice) -> Option<String> {
+    fn instance(&self, device: CountedDevice) -> Option<GpuKey> {
         let gpu = self.gpus.get(device.gpu)?;
         let instance = gpu.mig.get(device.instance?)?;
-        instance.key(gpu)
+        instance.compute_key(gpu)
     }
 
     /// Whether an interface reads a variable and the node has a GPU of its vendor. A
@@ -229,7 +229,7 @@ mod tests {
 
     fn of(variables: &[(&str, &str)]) -> Asked {
         let gpu = |minor: u32| Gpu {
-            key: format!("GPU-{minor}"),
+            key: format!("GPU-{minor}").into(),
             vendor: Vendor::Nvidia,
             model: Some("H200".to_owned()),
             pci: Some(format!("0000:0{minor}:00.0")),

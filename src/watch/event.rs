@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::EventSubject;
-use crate::model::{EventKind, Owner};
+use crate::model::{EventKind, Owner, Time};
 use crate::observation::Text;
 use crate::report::{Event, EventProcess, LostBy, SCHEMA};
 
@@ -16,11 +16,11 @@ pub(super) use crate::sys::clock::boot_ns as now_ns;
 impl Event {
     /// An event that happens now.
     pub fn now(kind: EventKind) -> Self {
-        Self::at(kind, jiff::Timestamp::now().to_string())
+        Self::at(kind, Time::now())
     }
 
-    /// An event of a moment in RFC 3339.
-    pub fn at(kind: EventKind, at: String) -> Self {
+    /// An event of this time.
+    pub fn at(kind: EventKind, at: Time) -> Self {
         Self { schema: SCHEMA.to_owned(), command: "watch".to_owned(), at, event: kind, ..Self::default() }
     }
 

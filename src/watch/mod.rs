@@ -37,7 +37,7 @@ pub use event::not_seen;
 pub use fact::{EventSubject, Fact, NewValue};
 pub use running::{Step, Watch, Watched};
 pub use source::FactSource;
-pub use tracker::{LastSet, Tracker};
+pub use tracker::Tracker;
 
 /// How long decoding may keep other events waiting. Programs that take longer are decoded
 /// beside, within [`LONG`]; their policy is reported when it is known.

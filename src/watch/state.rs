@@ -4,8 +4,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::LastSet;
-use crate::model::ValueState;
+use crate::model::{Time, ValueState};
 use crate::observation::{Environment, Text, Variable};
 use crate::output_file::{self, OutputError};
 use crate::report::Value;
@@ -19,7 +18,7 @@ pub struct StateFile {
     /// Always [`SCHEMA`].
     pub schema: String,
     /// When it was written, RFC 3339.
-    pub at: String,
+    pub at: Time,
     /// The boot in which pids and start times mean something.
     pub boot_id: String,
     /// Processes with their last changes.
@@ -43,7 +42,7 @@ pub struct LastValue {
     /// Name.
     pub name: String,
     /// When it was changed last, RFC 3339.
-    pub at: String,
+    pub at: Time,
     /// What it is since.
     #[serde(flatten)]
     pub value: Value,
@@ -64,22 +63,13 @@ impl SavedProcess {
     }
 }
 
-impl From<LastSet> for SavedProcess {
-    fn from(last: LastSet) -> Self {
-        let variables = last.variables.into_iter();
-        let variables = variables.map(|(name, value, at)| LastValue { name, at, value }).collect();
-        Self { pid: last.pid, start_time: last.start_time, variables }
-    }
-}
-
 /// Replaces the file as a whole; nobody else can read it.
 ///
 /// # Errors
 ///
 /// Those of [`output_file::save`].
-pub fn write(path: &Path, boot_id: &str, last: Vec<LastSet>) -> Result<(), OutputError> {
-    let processes = last.into_iter().map(SavedProcess::from).collect();
-    let at = jiff::Timestamp::now().to_string();
+pub fn write(path: &Path, boot_id: &str, processes: Vec<SavedProcess>) -> Result<(), OutputError> {
+    let at = Time::now();
     let state = StateFile { schema: SCHEMA.to_owned(), at, boot_id: boot_id.to_owned(), processes };
     output_file::save(path, |out| Ok(serde_json::to_writer(out, &state)?))
 }
@@ -109,9 +99,9 @@ mod tests {
         fs::create_dir(&directory).unwrap();
         let path = directory.join("state");
         let value = Value { state: ValueState::Value, raw: Some("0".to_owned()), ..Value::default() };
-        let variables = vec![("CUDA_VISIBLE_DEVICES".to_owned(), value, "now".to_owned())];
+        let variables = vec![LastValue { name: "CUDA_VISIBLE_DEVICES".to_owned(), at: Time::now(), value }];
         for _ in 0..2 {
-            write(&path, "boot", vec![LastSet { pid: 7, start_time: 8, variables: variables.clone() }])
+            write(&path, "boot", vec![SavedProcess { pid: 7, start_time: 8, variables: variables.clone() }])
                 .unwrap();
         }
         let state = parse(&fs::read(&path).unwrap()).unwrap();

@@ -85,7 +85,7 @@ fn mismatches(observation: &Observation) -> Vec<Finding> {
         &gpumap::analyse::TimeLimit::default(),
     )
     .unwrap();
-    payload.findings.unwrap().into_iter().filter(|found| found.id == "verify-mismatch").collect()
+    payload.findings.into_iter().filter(|found| found.id == "verify-mismatch").collect()
 }
 
 fn procs(cgroup: &Cgroup) -> String {

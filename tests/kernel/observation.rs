@@ -84,8 +84,7 @@ fn program_facts() {
     let expected: Vec<u8> =
         [programs::mov(0, 0), programs::exit()].iter().flat_map(|insn| insn.bytes()).collect();
     assert_eq!(found.xlated.known().unwrap().0, expected);
-    let age =
-        jiff::Timestamp::now().as_second() - found.loaded_at.parse::<jiff::Timestamp>().unwrap().as_second();
+    let age = jiff::Timestamp::now().as_second() - found.loaded_at.timestamp().unwrap().as_second();
     assert!((-1..60).contains(&age), "{}", found.loaded_at);
     let alone = observe::program(&Options::default(), found.id).unwrap();
     assert_eq!(&alone.programs[0], found);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use gpumap::allocation::{Numbering, Of, caller_list, of_claim, of_hook};
 use gpumap::gpu::inventory;
-use gpumap::model::AllocationSource;
+use gpumap::model::{AllocationSource, GpuKey};
 use gpumap::observation::{ConfigFile, Environment, Slurm, Text, Variable};
 use gpumap::observe::gpu::collect;
 use gpumap::report::{Gpu, GpuSet};
@@ -46,13 +46,12 @@ fn show(set: &GpuSet, gpus: &[Gpu]) -> String {
         assert!(!set.why.is_empty(), "{set:?}");
         return "?".to_owned();
     };
-    let instance = |name: &String| {
+    let instance = |name: &GpuKey| {
         let mut fields = name.rsplitn(3, '/');
         let (ci, gi, key) = (fields.next().unwrap(), fields.next().unwrap(), fields.next().unwrap());
         format!("{}/{gi}/{ci}", minor(key))
     };
-    let whole =
-        |key: &&String| !set.instances.iter().any(|instance| instance.starts_with(&format!("{key}/")));
+    let whole = |key: &&GpuKey| !set.instances.iter().any(|instance| instance.is_on(key));
     let mut names: Vec<String> = keys.iter().filter(whole).map(|key| minor(key)).collect();
     names.extend(set.instances.iter().map(instance));
     let more = if set.why.is_empty() { "" } else { "+?" };
@@ -111,7 +110,7 @@ fn scenarios_of_the_skewed_node() {
     let numbering = numbering("Name=gpu File=/dev/nvidia[0-3]", &gpus);
     let pci = |list: &str| {
         let keys = numbering.resolve(list, &gpus).gpus.unwrap();
-        let of = |key: &String| gpus.iter().find(|gpu| gpu.key == *key).unwrap().pci.clone().unwrap();
+        let of = |key: &GpuKey| gpus.iter().find(|gpu| gpu.key == *key).unwrap().pci.clone().unwrap();
         keys.iter().map(of).collect::<Vec<_>>()
     };
     assert_eq!(pci("0"), ["0000:86:00.0"]);

@@ -41,7 +41,7 @@ impl Loaded {
         let mut again = self.clone();
         for program in &mut again.programs {
             program.id += by;
-            program.loaded_at = format!("2026-11-26T00:00:{by:02}Z");
+            program.loaded_at = format!("2026-11-26T00:00:{by:02}Z").into();
             program.map_ids.iter_mut().for_each(|id| *id += by);
             let mut insns = Insn::parse_all(&program.xlated.known().unwrap().0).unwrap();
             for insn in insns.iter_mut().filter(|insn| insn.is_wide() && insn.src != 0) {
@@ -256,7 +256,7 @@ fn each_cgroup_has_its_own_rules() {
         });
     }
     let answer = analyse::cgroups(&observation, &TimeLimit::default()).unwrap();
-    let (cgroups, policies) = (answer.cgroups.unwrap(), answer.policies.unwrap());
+    let (cgroups, policies) = (answer.cgroups, answer.policies);
     let mut rules = Vec::new();
     for (cgroup, mask) in cgroups.iter().skip(1).zip(masks) {
         let decoder = &mut Decoder::new();

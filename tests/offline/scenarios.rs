@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use gpumap::analyse::{self, CallerAllocation};
-use gpumap::model::{Numbers, Owner};
+use gpumap::model::{GpuKey, Numbers, Owner};
 use gpumap::observation::Observation;
 use gpumap::owner::JobName;
-use gpumap::report::{Asked, Gpu, GpuSet, Leftover, OwnerSets, Payload, Process};
+use gpumap::report::{Asked, Gpu, GpuSet, Leftover, NodeAnswer, OwnerSets, Process};
 use serde::Deserialize;
 use snapbox::data::DataFormat;
 use snapbox::{Data, assert_data_eq};
@@ -156,7 +156,7 @@ struct Names(BTreeMap<String, String>);
 
 impl Names {
     fn new(gpus: &[Gpu]) -> Self {
-        let name = |gpu: &Gpu| (gpu.key.clone(), gpu.pci.clone().unwrap());
+        let name = |gpu: &Gpu| (gpu.key.to_string(), gpu.pci.clone().unwrap());
         Self(gpus.iter().map(name).collect())
     }
 
@@ -167,7 +167,7 @@ impl Names {
         rest.map_or_else(|| pci.clone(), |rest| format!("{pci}/{rest}"))
     }
 
-    fn all<C: FromIterator<String>>(&self, keys: &[String]) -> C {
+    fn all<C: FromIterator<String>>(&self, keys: &[GpuKey]) -> C {
         keys.iter().map(|key| self.of(key)).collect()
     }
 
@@ -264,8 +264,8 @@ fn compare_process(process: &Process, expected: &Asks, names: &Names, found: &mu
     found.compare(&format!("{pid}: claim"), &claim, &expected.claim);
 }
 
-fn compare_node(payload: &Payload, expected: Node) -> Differences {
-    let names = Names::new(payload.gpus.as_deref().unwrap());
+fn compare_node(payload: &NodeAnswer, expected: Node) -> Differences {
+    let names = Names::new(&payload.gpus);
     let mut found = Differences::default();
     let owners = payload.owners.as_deref().unwrap();
     let mut rows: BTreeMap<String, &OwnerSets> = owners.iter().map(|row| (label(&row.owner), row)).collect();
@@ -279,7 +279,7 @@ fn compare_node(payload: &Payload, expected: Node) -> Differences {
         }
     }
     found.compare("owners that nobody expects", &rows.into_keys().collect::<Vec<_>>(), &Vec::new());
-    let processes = payload.cgroups.iter().flatten().flat_map(|cgroup| &cgroup.processes);
+    let processes = payload.cgroups.iter().flat_map(|cgroup| &cgroup.processes);
     let mut processes: BTreeMap<u32, &Process> = processes
         .filter(|process| process.comm != "slurmstepd")
         .map(|process| (process.pid, process))
@@ -337,7 +337,7 @@ fn reasons_are_true() {
     assert!(why("13-mig", "slurm 8").1.contains("the kernel does not tell the UUIDs of MIG instances"));
 }
 
-fn node(name: &str) -> Payload {
+fn node(name: &str) -> NodeAnswer {
     analyse::node(&observation(name), &CallerAllocation::default(), &gpumap::analyse::TimeLimit::default())
         .unwrap()
 }
@@ -347,7 +347,7 @@ fn node(name: &str) -> Payload {
 #[test]
 fn held_but_denied_is_marked() {
     let payload = node("11-held-but-denied");
-    let names = Names::new(payload.gpus.as_deref().unwrap());
+    let names = Names::new(&payload.gpus);
     for row in payload.owners.as_deref().unwrap() {
         assert_eq!(names.all::<Vec<_>>(&row.held_denied), ["0000:af:00.0"], "{}", label(&row.owner));
     }
@@ -360,7 +360,7 @@ fn held_but_denied_is_marked() {
 #[test]
 fn instances_have_verdicts() {
     let payload = node("13-mig");
-    let cgroups = payload.cgroups.unwrap();
+    let cgroups = payload.cgroups;
     let task = |job: &str| {
         let cgroup =
             cgroups.iter().find(|cgroup| cgroup.path.ends_with(&format!("{job}/step_batch/user/task_0")));
@@ -374,7 +374,7 @@ fn instances_have_verdicts() {
 /// Make sure that a rule with a major of another boot says whose it is now.
 #[test]
 fn majors_have_names() {
-    let policies = node("19-stale-major").policies.unwrap();
+    let policies = node("19-stale-major").policies;
     let mut named = policies.values().flat_map(|policy| &policy.rules).filter(|rule| !rule.names.is_empty());
     let named_rule = named.next().unwrap();
     assert_eq!(named_rule.rule.major, Numbers::one(510));
@@ -389,17 +389,16 @@ fn start_times() {
         let cgroups =
             analyse::node(observation, &CallerAllocation::default(), &gpumap::analyse::TimeLimit::default())
                 .unwrap()
-                .cgroups
-                .unwrap();
+                .cgroups;
         let mut processes = cgroups.into_iter().flat_map(|cgroup| cgroup.processes);
         processes.find(|process| process.pid == 702).unwrap().started_at
     };
     let mut observation = observation("11-held-but-denied");
-    assert_eq!(started(&observation).as_deref(), Some("2026-11-21T06:00:05Z"));
+    assert_eq!(started(&observation), Some("2026-11-21T06:00:05Z".into()));
     observation.host.ticks_per_second = Some(0);
     assert_eq!(started(&observation), None);
     observation.host.ticks_per_second = Some(1);
-    observation.host.boot_time = Some("yesterday".to_owned());
+    observation.host.boot_time = Some("yesterday".into());
     assert_eq!(started(&observation), None);
 }
 
@@ -436,13 +435,13 @@ fn leftovers_are_the_jobs() {
             &gpumap::analyse::TimeLimit::default(),
         )
         .unwrap();
-        let names = Names::new(payload.gpus.as_deref().unwrap());
+        let names = Names::new(&payload.gpus);
         let holds = |leftover: &Leftover| Holds {
             by: leftover.belongs_by.to_string(),
             gpus: names.all(&leftover.gpus),
             seen: leftover.process.held.is_some(),
         };
-        let found = payload.leftovers.iter().flatten();
+        let found = payload.leftovers.iter();
         let found: BTreeMap<u32, Holds> =
             found.map(|leftover| (leftover.process.pid, holds(leftover))).collect();
         assert_eq!(found, expected.leftovers, "{name}");

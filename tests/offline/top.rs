@@ -4,9 +4,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gpumap::analyse::{self, CallerAllocation};
+use gpumap::analyse::{self, CallerAllocation, CommandAnswer};
 use gpumap::audit::{self, Config};
-use gpumap::model::{CellState, MatrixOrder, Membership, Owner, OwnerKind};
+use gpumap::model::{CellState, GpuKey, MatrixOrder, Membership, Owner, OwnerKind};
 use gpumap::observation::Observation;
 use gpumap::render::{self, Cells, Colors, Theme};
 use gpumap::report::{Finding, Gpu, Matrix, MatrixCell, MatrixProcess, MatrixRow};
@@ -31,15 +31,15 @@ fn saved(name: &str) -> Moment {
         &gpumap::analyse::TimeLimit::default(),
     )
     .unwrap();
-    let findings = audit.findings.unwrap_or_default();
+    let findings = audit.findings;
     Moment {
         origin: Origin::Saved { number: 1, of: 1 },
         failure: None,
         host: observation.host.name.clone(),
         taken_at: observation.taken_at.clone(),
         matrix: analyse::matrix(&node, &findings, false),
-        complete: !analyse::has_unknown(&node) && observation.errors.is_empty(),
-        gpus: node.gpus.unwrap_or_default(),
+        complete: !node.has_unknown() && observation.errors.is_empty(),
+        gpus: node.gpus,
         findings,
         events: Vec::new(),
     }
@@ -172,7 +172,7 @@ fn job(id: u64, name: Option<&str>, cells: usize) -> MatrixRow {
 }
 
 fn made_up(rows: Vec<MatrixRow>, gpus: usize) -> Moment {
-    let columns: Vec<String> = (0..gpus).map(|index| format!("GPU-{index}")).collect();
+    let columns: Vec<GpuKey> = (0..gpus).map(|index| format!("GPU-{index}").into()).collect();
     let gpus = columns.iter().map(|key| Gpu { key: key.clone(), ..Gpu::default() }).collect();
     let matrix = Matrix { columns, rows, ..Matrix::default() };
     Moment { matrix, gpus, host: "made-up".into(), complete: true, ..Moment::default() }
@@ -240,7 +240,7 @@ fn hostile_names() {
     let finding = |name: &str| Finding { id: name.into(), summary: name.into(), ..Finding::default() };
     let findings = names.map(finding).to_vec();
     let moment =
-        Moment { host: names[0].to_owned(), taken_at: names[1].to_owned(), findings, ..made_up(rows, 2) };
+        Moment { host: names[0].to_owned(), taken_at: names[1].into(), findings, ..made_up(rows, 2) };
     for theme in [PLAIN, Theme { ascii: true, colors: Colors::None }] {
         for keys in ["*", "*G", "*Gl", "\tGk", "\tGkk\r", "/\u{202e}x"] {
             let mut state = State::new(moment.clone(), String::new(), MatrixOrder::Owner);

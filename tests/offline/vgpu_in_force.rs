@@ -168,7 +168,7 @@ fn observation(capture: &Value) -> Observation {
 
 fn judged(observation: &Observation, pid: u32, total: Option<u64>) -> Vgpu {
     let process = observation.processes.iter().find(|process| process.pid == pid).unwrap();
-    let gpu_of = |uuid: &str| Some((uuid.to_owned(), total));
+    let gpu_of = |uuid: &str| Some((uuid.into(), total));
     let place =
         ProcessContext { in_slurm_job: false, in_container: true, uses_gpu: Some(true), gpu_of: &gpu_of };
     Survey::new(observation).of(process, place).unwrap()
@@ -805,15 +805,14 @@ fn forged_uuids() {
     let honest: Observation = serde_json::from_value(json(&path)).unwrap();
     let node =
         gpumap::analyse::node(&honest, &Default::default(), &gpumap::analyse::TimeLimit::default()).unwrap();
-    let gpus = node.gpus.unwrap();
+    let gpus = node.gpus;
     let mut denied = 0;
-    for process in
-        gpumap::analyse::limits(&honest, &gpumap::analyse::TimeLimit::default()).unwrap().processes.unwrap()
+    for process in gpumap::analyse::limits(&honest, &gpumap::analyse::TimeLimit::default()).unwrap().processes
     {
         let limits = process.vgpu.unwrap();
         let [VgpuDevice { uuid: Some(_), .. }] = limits.devices.as_slice() else { continue };
         let region = limits.region.unwrap();
-        let cgroup = node.cgroups.iter().flatten().find(|cgroup| cgroup.path == process.cgroup).unwrap();
+        let cgroup = node.cgroups.iter().find(|cgroup| cgroup.path == process.cgroup).unwrap();
         for gpu in &gpus {
             let mut forged = honest.clone();
             let is_its = |one: &&mut SharedRegion| (one.dev, one.inode) == (region.dev, region.inode);
@@ -821,10 +820,8 @@ fn forged_uuids() {
             let mut bytes = shared.contents.known().unwrap().whole().unwrap();
             bytes[64..104].copy_from_slice(gpu.uuid.as_ref().unwrap().as_bytes());
             shared.contents = Answer::Known(SparseBytes::of(&bytes, bytes.len() as u64));
-            let told = gpumap::analyse::limits(&forged, &gpumap::analyse::TimeLimit::default())
-                .unwrap()
-                .processes
-                .unwrap();
+            let told =
+                gpumap::analyse::limits(&forged, &gpumap::analyse::TimeLimit::default()).unwrap().processes;
             let told = told.into_iter().find(|one| one.pid == process.pid).unwrap().vgpu.unwrap();
             let verdict = cgroup.gpus.iter().find(|verdict| verdict.gpu == gpu.key).unwrap().verdict;
             let is_denied = verdict == Verdict::Deny;

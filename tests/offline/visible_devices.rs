@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use gpumap::gpu::inventory;
-use gpumap::model::Verdict;
 use gpumap::model::{Certainty, ValueState};
+use gpumap::model::{GpuKey, Verdict};
 use gpumap::observation::{Answer, Environment, Text, Variable};
 use gpumap::observe::gpu::collect;
 use gpumap::report::{Api, Asked, Gpu};
@@ -112,7 +112,7 @@ fn rocm_lists() {
         let variables = [("ROCR_VISIBLE_DEVICES", rocr), ("HIP_VISIBLE_DEVICES", hip), (CUDA, cuda)];
         let variables = variables.map(|(name, value)| (name, value.as_str()));
         let answer = asked(&environment(&set(&variables)), &gpus, &reach);
-        let place = |key: &String| gpus.iter().position(|gpu| gpu.key == *key).unwrap().to_string();
+        let place = |key: &GpuKey| gpus.iter().position(|gpu| gpu.key == *key).unwrap().to_string();
         let places =
             |name| or_words(api(&answer, name).gpus.as_ref().map(|keys| keys.iter().map(place).collect()));
         assert_eq!((places("rocr"), places("hip")), (shown.clone(), counted.clone()), "{row:?}");
@@ -178,7 +178,7 @@ fn unknown_verdicts() {
     assert_eq!(of(gpus[2].uuid.as_deref().unwrap()), Some(vec![gpus[2].key.clone()]));
     assert_eq!(of(gpus[1].uuid.as_deref().unwrap()), None);
     let answer = asked(&environment::<&str>(&[]), &gpus, &reach);
-    assert!(answer.gpus.is_none() && answer.why.unwrap().contains(&gpus[1].key));
+    assert!(answer.gpus.is_none() && answer.why.unwrap().contains(gpus[1].key.as_str()));
 }
 
 #[test]
@@ -441,7 +441,7 @@ proptest! {
         let reach = reach(&gpus, |gpu| if allowed[gpu.nvml_index.unwrap() as usize] { Verdict::Allow } else { Verdict::Deny });
         let inside: Vec<&Gpu> = gpus.iter().zip(&allowed).filter(|(_, allowed)| **allowed).map(|(gpu, _)| gpu).collect();
         let places: Vec<usize> = order.into_iter().filter(|place| *place < inside.len()).take(length).collect();
-        let keys: Vec<String> = places.iter().map(|place| inside[*place].key.clone()).collect();
+        let keys: Vec<GpuKey> = places.iter().map(|place| inside[*place].key.clone()).collect();
         let ordinals = places.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
         prop_assert_eq!(cuda(&gpus, &reach, &keys.join(",")).gpus, Some(keys.clone()));
         prop_assert_eq!(cuda(&gpus, &reach, &ordinals).gpus, Some(keys));

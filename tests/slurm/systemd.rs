@@ -110,6 +110,7 @@ fn jobs_that_the_site_describes() {
         );
         systemd.run("chmod", &["666", "/etc/gpumap.toml"]);
         let refused = ask();
-        assert_eq!(refused.status.code(), Some(2), "{}", String::from_utf8_lossy(&refused.stdout));
+        let said = String::from_utf8_lossy(&refused.stdout);
+        assert!(matches!(refused.status.code(), Some(2 | 3)) && !said.contains("\"acme\""), "{said}");
     });
 }

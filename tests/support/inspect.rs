@@ -71,7 +71,6 @@ pub fn program(fd: &OwnedFd) -> io::Result<Program> {
         name: info.text(64),
         tag: info.0[8..16].iter().map(|byte| format!("{byte:02x}")).collect(),
         gpl_compatible: info.u32(84) & 1 == 1,
-        loaded_at: String::new(),
         uid: info.u32(48),
         map_ids,
         xlated: Answer::Known(HexBytes(xlated)),

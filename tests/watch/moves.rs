@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use crate::support::cgroup::Tree;
 use crate::support::wait::until_it_sleeps;
 use crate::support::watching::{Place, Watch};
-use gpumap::model::EventKind;
+use gpumap::model::{EventKind, GpuKey};
 use gpumap::report::{Event, MoveEvent};
 
 /// A hierarchy with a cgroup of a job, in which no device is allowed, and one
@@ -97,7 +97,7 @@ fn next_move(watch: &Watch, is_one: impl Fn(&Event) -> bool) -> (Event, MoveEven
     (event, moved)
 }
 
-fn count(gpus: Option<&Vec<String>>) -> Option<usize> {
+fn count(gpus: Option<&Vec<GpuKey>>) -> Option<usize> {
     gpus.map(Vec::len)
 }
 

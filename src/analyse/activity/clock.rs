@@ -4,6 +4,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::amounts::seconds;
+use crate::model::Time;
 use crate::observation::{ActivityReading, CallUnderWay};
 use crate::report::Work;
 
@@ -17,7 +18,7 @@ pub(super) struct Clock {
 impl Clock {
     /// The moment of this reading.
     pub(super) fn of(reading: &ActivityReading) -> Self {
-        Self { at: reading.at.parse().ok(), clock_ns: reading.sums.clock_ns }
+        Self { at: reading.at.timestamp(), clock_ns: reading.sums.clock_ns }
     }
 
     /// The moment by the kernel's clock.
@@ -25,13 +26,13 @@ impl Clock {
         self.clock_ns
     }
 
-    /// A moment as a time of day, RFC 3339 to the millisecond; empty where the
+    /// A moment as a time of day, to the millisecond; not known where the
     /// reading does not tell its own. A moment after the reading is the reading's.
-    pub(super) fn time(&self, moment_ns: u64) -> String {
+    pub(super) fn time(&self, moment_ns: u64) -> Time {
         let before = self.clock_ns.saturating_sub(moment_ns);
         let before = SignedDuration::from_nanos(i64::try_from(before).unwrap_or(i64::MAX));
         let time = self.at.and_then(|at| at.checked_sub(before).ok());
-        time.map(|time| format!("{time:.3}")).unwrap_or_default()
+        time.map(|time| format!("{time:.3}").into()).unwrap_or_default()
     }
 
     /// How many seconds before the reading a moment was.
@@ -41,9 +42,8 @@ impl Clock {
 
     /// How many seconds the reading is older than an observation; `None` where one of
     /// them does not tell when it was made.
-    pub(super) fn age(&self, taken_at: &str) -> Option<f64> {
-        let taken_at: Timestamp = taken_at.parse().ok()?;
-        Some(taken_at.duration_since(self.at?).as_secs_f64().max(0.0))
+    pub(super) fn age(&self, taken_at: &Time) -> Option<f64> {
+        Some(taken_at.timestamp()?.duration_since(self.at?).as_secs_f64().max(0.0))
     }
 }
 

@@ -5,7 +5,7 @@
 //! rules allow; and the one GPU that it has open. What one of them told while the process
 //! lived stays known. What none of them tells is not known.
 
-use crate::model::{ApiName, GpuEvidence, InstanceKey, Vendor};
+use crate::model::{ApiName, GpuEvidence, GpuKey, Vendor};
 use crate::observation::{GpuApi, ProcessActivity};
 use crate::report::{Api, Asked, Gpu, Process};
 
@@ -13,9 +13,9 @@ use crate::report::{Api, Asked, Gpu, Process};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Meaning {
     /// Key of the GPU.
-    pub(super) gpu: Option<String>,
+    pub(super) gpu: Option<GpuKey>,
     /// `KEY/GI/CI` of the MIG instance.
-    pub(super) instance: Option<String>,
+    pub(super) instance: Option<GpuKey>,
     /// The UUID that the driver told.
     pub(super) uuid: Option<String>,
     /// What tells the GPU.
@@ -67,7 +67,7 @@ impl Witnesses<'_> {
     }
 
     /// The GPU that has one of the UUIDs which the driver told.
-    fn by_driver(&self, api: GpuApi, ordinal: u32) -> Option<String> {
+    fn by_driver(&self, api: GpuApi, ordinal: u32) -> Option<GpuKey> {
         let named =
             self.counted.devices.iter().filter(|device| (device.api, device.ordinal) == (api, ordinal));
         let has = |gpu: &&Gpu, told: &str| {
@@ -79,7 +79,7 @@ impl Witnesses<'_> {
     }
 
     /// What was found while the process lived.
-    fn kept(&self, api: GpuApi, ordinal: Option<u32>) -> Option<(String, Option<String>, GpuEvidence)> {
+    fn kept(&self, api: GpuApi, ordinal: Option<u32>) -> Option<(GpuKey, Option<GpuKey>, GpuEvidence)> {
         let mut kept = self.counted.resolved.iter().filter(|one| (one.api, one.ordinal) == (api, ordinal));
         let kept = kept.find(|one| self.gpus.iter().any(|gpu| gpu.key == one.gpu))?;
         Some((kept.gpu.clone(), kept.instance.clone(), kept.by))
@@ -89,7 +89,7 @@ impl Witnesses<'_> {
     /// with this ordinal: as they were when it made its first call, where that was seen.
     /// Else they may have been changed since the driver read them, so both environments
     /// must say the same.
-    fn resolved(&self, api: GpuApi, ordinal: u32) -> Option<(String, Option<String>)> {
+    fn resolved(&self, api: GpuApi, ordinal: u32) -> Option<(GpuKey, Option<GpuKey>)> {
         if let Some(asked) = self.at_call {
             return counted_as(asked, api, ordinal);
         }
@@ -99,7 +99,7 @@ impl Witnesses<'_> {
     }
 
     /// The one GPU of the interface's vendor that the process has open.
-    fn held(&self, api: GpuApi) -> Option<String> {
+    fn held(&self, api: GpuApi) -> Option<GpuKey> {
         let process = self.observed?;
         if process.held_unknown.is_some() {
             return None;
@@ -110,16 +110,16 @@ impl Witnesses<'_> {
         }
     }
 
-    fn held_of<'p>(&self, process: &'p Process, api: GpuApi) -> Vec<&'p String> {
+    fn held_of<'p>(&self, process: &'p Process, api: GpuApi) -> Vec<&'p GpuKey> {
         let vendor = vendor(api);
-        let is_its = |key: &&String| self.gpus.iter().any(|gpu| gpu.key == **key && gpu.vendor == vendor);
+        let is_its = |key: &&GpuKey| self.gpus.iter().any(|gpu| gpu.key == **key && gpu.vendor == vendor);
         process.held.iter().flatten().filter(is_its).collect()
     }
 
     /// The one MIG instance of a GPU whose capabilities the process has open.
-    fn held_instance(&self, gpu: &str) -> Option<String> {
+    fn held_instance(&self, gpu: &str) -> Option<GpuKey> {
         let all = &self.observed?.held_instances;
-        let mut inside = all.iter().filter(|instance| InstanceKey::is_on(instance, gpu));
+        let mut inside = all.iter().filter(|instance| instance.is_on(gpu));
         let first = inside.next()?;
         inside.next().is_none().then(|| first.clone())
     }
@@ -146,7 +146,7 @@ impl Witnesses<'_> {
 }
 
 /// The device that an environment makes the one with this ordinal.
-fn counted_as(asked: &Asked, api: GpuApi, ordinal: u32) -> Option<(String, Option<String>)> {
+fn counted_as(asked: &Asked, api: GpuApi, ordinal: u32) -> Option<(GpuKey, Option<GpuKey>)> {
     let api = entry(asked, api)?;
     let gpus = api.gpus.as_ref().filter(|_| !api.order_unknown)?;
     match (api.instances.as_slice(), gpus.as_slice()) {

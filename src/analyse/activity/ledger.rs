@@ -7,7 +7,7 @@ use super::amounts::seconds;
 use super::clock::Clock;
 use super::process::{Known, by_device};
 use super::{amounts, error_name};
-use crate::model::{CountTable, Owner};
+use crate::model::{CountTable, GpuKey, Owner};
 use crate::observation::{ActivityReading, ErrorCount, GpuTotals, Observation, OwnerTotals, ProcessActivity};
 use crate::owner::JobName;
 use crate::report;
@@ -70,7 +70,7 @@ struct Account {
     /// With those that were there at the last reading.
     now: OwnerTotals,
     /// The GPUs that it used in the last interval.
-    used: BTreeSet<(Option<String>, Option<String>)>,
+    used: BTreeSet<(Option<GpuKey>, Option<GpuKey>)>,
 }
 
 impl Ledger {
@@ -209,8 +209,8 @@ fn add_error(errors: &mut Vec<ErrorCount>, error: &ErrorCount) {
 
 fn row<'t>(
     gpus: &'t mut Vec<GpuTotals>,
-    gpu: Option<&String>,
-    instance: Option<&String>,
+    gpu: Option<&GpuKey>,
+    instance: Option<&GpuKey>,
 ) -> &'t mut GpuTotals {
     let is_it = |one: &GpuTotals| (one.gpu.as_ref(), one.instance.as_ref()) == (gpu, instance);
     let place = gpus.iter().position(is_it).unwrap_or(gpus.len());

@@ -7,6 +7,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::neighbours::{Neighbours, SetFlags};
+use crate::model::GpuKey;
 use crate::observation::ProcessActivity;
 use crate::report::{Asked, Process};
 
@@ -24,7 +25,7 @@ struct Look {
     from: u64,
     until: u64,
     process: Process,
-    sets: Vec<(String, SetFlags)>,
+    sets: Vec<(GpuKey, SetFlags)>,
 }
 
 impl Looks {
@@ -64,7 +65,7 @@ impl Looks {
 #[derive(Debug, Default)]
 pub(super) struct FirstLook {
     asked: Option<Asked>,
-    seen: Option<(Process, Vec<(String, SetFlags)>)>,
+    seen: Option<(Process, Vec<(GpuKey, SetFlags)>)>,
 }
 
 impl FirstLook {

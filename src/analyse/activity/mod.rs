@@ -24,7 +24,9 @@ use std::collections::{HashMap, HashSet};
 use crate::observation::{Activity, ActivityReading, LostRoom, Observation, OwnerTotals, QuietProcess};
 use crate::owner::JobName;
 use crate::policy::TimeLimit;
-use crate::report::{self, ActiveProcess, CountedLibrary, LostCalls, Payload, QuietHolder, Work};
+use crate::report::{
+    self, ActiveProcess, ActivityAnswer, CountedLibrary, LostCalls, NodeAnswer, QuietHolder, Work,
+};
 
 use super::joined_node::JoinedNode;
 use super::scope::cgroups_and_owners;
@@ -115,7 +117,7 @@ impl Follower {
         observation: &Observation,
         granted: &CallerAllocation,
         limit: &TimeLimit,
-    ) -> Result<Payload, AnalyseError> {
+    ) -> Result<ActivityAnswer, AnalyseError> {
         let mut join = JoinedNode::new(observation, limit);
         let answer = cgroups_and_owners(&mut join, granted)?;
         let activity = observation.activity.as_deref().map(|reading| {
@@ -123,7 +125,7 @@ impl Follower {
             self.before = Some(reading.sums.clone());
             Box::new(activity)
         });
-        Ok(Payload { activity, gpus: answer.gpus, ..Payload::default() })
+        Ok(ActivityAnswer { gpus: join.gpus, activity })
     }
 
     /// One reading, beside the answer of `node` from the same observation.
@@ -131,7 +133,7 @@ impl Follower {
         &mut self,
         reading: &ActivityReading,
         join: &JoinedNode<'_>,
-        answer: &Payload,
+        answer: &NodeAnswer,
     ) -> report::Activity {
         let clock = Clock::of(reading);
         let before = self.before.as_ref().filter(|before| is_earlier(before, &reading.sums));
@@ -232,10 +234,10 @@ fn is_earlier(before: &Activity, now: &Activity) -> bool {
 
 /// What an observation's reading tells of the processes that the answer of `node`
 /// has.
-pub(super) fn of_present(join: &JoinedNode<'_>, answer: &Payload) -> Option<report::Activity> {
+pub(super) fn of_present(join: &JoinedNode<'_>, answer: &NodeAnswer) -> Option<report::Activity> {
     let reading = join.observation.activity.as_deref()?;
     let mut activity = Follower::default().read(reading, join, answer);
-    let processes = answer.cgroups.iter().flatten().flat_map(|cgroup| &cgroup.processes);
+    let processes = answer.cgroups.iter().flat_map(|cgroup| &cgroup.processes);
     let present: HashMap<u32, u64> = processes.map(|process| (process.pid, process.start_time)).collect();
     activity.processes.retain(|process| {
         process.ended_at.is_none() && present.get(&process.pid) == Some(&process.start_time)
@@ -250,7 +252,11 @@ pub(super) fn of_present(join: &JoinedNode<'_>, answer: &Payload) -> Option<repo
 /// What jobs did from begin to end, or all owners where none is named, as an observation's
 /// reading keeps it: the answer of `gpumap activity --summary`. Whether something of it is
 /// not known.
-pub fn activity_summary(observation: &Observation, jobs: &[JobName], limit: &TimeLimit) -> (Payload, bool) {
+pub fn activity_summary(
+    observation: &Observation,
+    jobs: &[JobName],
+    limit: &TimeLimit,
+) -> (ActivityAnswer, bool) {
     let join = JoinedNode::new(observation, limit);
     let mut is_unknown = false;
     let activity = observation.activity.as_deref().map(|reading| {
@@ -259,7 +265,7 @@ pub fn activity_summary(observation: &Observation, jobs: &[JobName], limit: &Tim
         is_unknown = unknown;
         Box::new(activity)
     });
-    (Payload { activity, gpus: Some(join.gpus), ..Payload::default() }, is_unknown)
+    (ActivityAnswer { gpus: join.gpus, activity }, is_unknown)
 }
 
 /// The sums over all processes and over those of each owner.

@@ -4,9 +4,9 @@
 use std::collections::HashMap;
 
 use super::super::joined_node::JoinedNode;
-use crate::model::{CgroupPath, Owner, Verdict};
+use crate::model::{CgroupPath, GpuKey, Owner, Verdict};
 use crate::observation::{ProcessActivity, Text};
-use crate::report::{Cgroup, Gpu, GpuSet, Payload, Process};
+use crate::report::{Cgroup, Gpu, GpuSet, NodeAnswer, Process};
 
 /// Where a process is, and whose it is.
 #[derive(Clone, Debug, Default)]
@@ -38,8 +38,8 @@ pub(super) struct Neighbours<'a> {
 }
 
 impl<'a> Neighbours<'a> {
-    pub(super) fn new(join: &'a JoinedNode<'_>, answer: &'a Payload) -> Self {
-        let cgroups = answer.cgroups.iter().flatten();
+    pub(super) fn new(join: &'a JoinedNode<'_>, answer: &'a NodeAnswer) -> Self {
+        let cgroups = answer.cgroups.iter();
         let processes = cgroups.flat_map(|cgroup| cgroup.processes.iter().map(move |it| (cgroup, it)));
         let key = |process: &Process| (process.pid, process.start_time);
         let all = &join.observation.cgroups;
@@ -100,8 +100,8 @@ impl<'a> Neighbours<'a> {
     /// Which of the four sets of a process (pid, start) have this GPU.
     pub(super) fn sets(&self, process: (u32, u64), gpu: &str) -> SetFlags {
         let Some((cgroup, process)) = self.there(process) else { return SetFlags::default() };
-        let verdict = cgroup.gpus.iter().find(|verdict| verdict.gpu == gpu).map(|verdict| verdict.verdict);
-        let has = |keys: &[String]| keys.iter().any(|key| key == gpu);
+        let verdict = cgroup.gpus.iter().find(|verdict| *verdict.gpu == *gpu).map(|verdict| verdict.verdict);
+        let has = |keys: &[GpuKey]| keys.iter().any(|key| **key == *gpu);
         let live = process.visible.as_ref().map(|visible| &visible.live);
         SetFlags {
             allocated: self.allocated(&cgroup.path).and_then(|set| membership(set, gpu)),
@@ -127,6 +127,6 @@ impl<'a> Neighbours<'a> {
 /// Whether a set has a GPU; `None` where that is not known.
 fn membership(set: &GpuSet, gpu: &str) -> Option<bool> {
     let gpus = set.gpus.as_ref()?;
-    let has = |keys: &[String]| keys.iter().any(|key| key == gpu);
+    let has = |keys: &[GpuKey]| keys.iter().any(|key| **key == *gpu);
     if has(gpus) { Some(true) } else { (!has(&set.unknown)).then_some(false) }
 }

@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::amounts;
 use super::amounts::rates;
-use crate::model::{CgroupPath, CountTable, Owner};
+use crate::model::{CgroupPath, CountTable, GpuKey, Owner};
 use crate::observation::ActivityReading;
 use crate::report::{
-    ActiveProcess, Activity, Gpu, GpuSet, GpuUse, LostCalls, MemoryUse, OwnerActivity, Payload, Process, Work,
+    ActiveProcess, Activity, Gpu, GpuSet, GpuUse, LostCalls, MemoryUse, NodeAnswer, OwnerActivity, Process,
+    Work,
 };
 
 /// What the processes of each owner did, the busiest first.
@@ -31,7 +32,7 @@ pub(super) fn of(activity: &Activity) -> Vec<OwnerActivity> {
 fn together(owner: Option<Owner>, processes: &[&ActiveProcess], interval: Option<f64>) -> OwnerActivity {
     let uses: Vec<&GpuUse> = processes.iter().flat_map(|process| &process.gpus).collect();
     let work = uses.iter().filter_map(|one| one.interval).fold(Work::default(), amounts::sum);
-    let mut gpus: Vec<String> =
+    let mut gpus: Vec<GpuKey> =
         uses.iter().filter_map(|one| one.instance.clone().or_else(|| one.gpu.clone())).collect();
     gpus.sort();
     gpus.dedup();
@@ -71,8 +72,8 @@ pub(super) fn whole(owner: &Owner) -> Owner {
 type Use = (Option<GpuSet>, Option<u64>, bool);
 
 /// Adds what is used to the processes and owners of an answer.
-pub(in crate::analyse) fn add(payload: &mut Payload, activity: &Activity, reading: &ActivityReading) {
-    let gpus = payload.gpus.clone().unwrap_or_default();
+pub(in crate::analyse) fn add(payload: &mut NodeAnswer, activity: &Activity, reading: &ActivityReading) {
+    let gpus = payload.gpus.clone();
     let counted: HashMap<(u32, u64), &ActiveProcess> =
         activity.processes.iter().map(|process| ((process.pid, process.start_time), process)).collect();
     let uncovered: BTreeSet<u32> = reading.sums.uncovered.iter().filter_map(|one| one.pid).collect();
@@ -83,7 +84,7 @@ pub(in crate::analyse) fn add(payload: &mut Payload, activity: &Activity, readin
         .flatten()
         .map(|owner| (CgroupPath::new(&owner.cgroup).as_bytes().to_vec(), Vec::new()));
     inside.extend(tops);
-    for process in payload.cgroups.iter_mut().flatten().flat_map(|cgroup| &mut cgroup.processes) {
+    for process in payload.cgroups.iter_mut().flat_map(|cgroup| &mut cgroup.processes) {
         let its = counted.get(&(process.pid, process.start_time)).copied();
         process.used = match its {
             Some(its) => Some(with_losses(of_uses(&its.gpus, process, &gpus), its)),
@@ -197,15 +198,15 @@ fn union<'a>(sets: impl Iterator<Item = Option<&'a GpuSet>>, gpus: &[Gpu]) -> Gp
 
 /// Each once, in the order of the inventory; what is certain is not unknown as well.
 fn tidied(mut set: GpuSet, inventory: &[Gpu]) -> GpuSet {
-    let place = |key: &String| inventory.iter().position(|gpu| gpu.key == *key);
+    let place = |key: &GpuKey| inventory.iter().position(|gpu| gpu.key == *key);
     if let Some(gpus) = &mut set.gpus {
         gpus.sort_by_key(|key| (place(key), key.clone()));
         gpus.dedup();
     }
-    for keys in [&mut set.instances, &mut set.why] {
-        keys.sort();
-        keys.dedup();
-    }
+    set.instances.sort();
+    set.instances.dedup();
+    set.why.sort();
+    set.why.dedup();
     let certain = set.gpus.clone().unwrap_or_default();
     set.unknown.retain(|key| !certain.contains(key));
     set.unknown.sort_by_key(|key| (place(key), key.clone()));

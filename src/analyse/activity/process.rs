@@ -12,7 +12,7 @@ use super::device::{Meaning, Witnesses};
 use super::looks::FirstLook;
 use super::neighbours::{Neighbours, ProcessLocation, SetFlags};
 use super::{amounts, error_name};
-use crate::model::{GpuEvidence, InForce, Owner};
+use crate::model::{GpuEvidence, GpuKey, InForce, Owner};
 use crate::observation::{
     CallUnderWay, ContextSums, DURATION_CLASSES, ErrorCount, GpuApi, InterceptedCalls, ProcessActivity,
     ResolvedDevice, StreamSums,
@@ -94,7 +94,7 @@ impl Reader<'_> {
         let mut gpus: Vec<GpuUse> = Vec::new();
         // Calls that it made before its context was known may be on the GPU of another
         // of its devices.
-        let mut places: HashMap<(GpuApi, String, Option<String>), usize> = HashMap::new();
+        let mut places: HashMap<(GpuApi, GpuKey, Option<GpuKey>), usize> = HashMap::new();
         for (device, sums) in by_device(counted, self.since.calls(counted)) {
             let (meaning, sets) = self.meaning(counted, device, known);
             let one = self.on_device(counted, device, &sums, meaning, sets);

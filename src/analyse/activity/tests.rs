@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::{CountTable, DeviceType, GpuEvidence};
+use crate::model::{CountTable, DeviceType, GpuEvidence, GpuKey};
 use crate::observation::{
     Answer, ContextSums, CopiedBytes, DURATION_CLASSES, ErrorCount, GpuApi, HeldDevice, InterceptedCalls,
     NamedDevice, ProcessActivity, StreamSums,
@@ -18,7 +18,7 @@ fn node() -> Observation {
 }
 
 /// The key of the GPU with this minor.
-fn key(minor: u32) -> String {
+fn key(minor: u32) -> GpuKey {
     let gpus = crate::gpu::inventory(&node().gpu_facts);
     gpus.into_iter().find(|gpu| gpu.minor == Some(minor)).unwrap().key
 }
@@ -50,7 +50,7 @@ fn process(pid: u32, streams: Vec<StreamSums>, contexts: Vec<ContextSums>) -> Pr
 
 fn reading(clock_ns: u64, processes: Vec<ProcessActivity>) -> ActivityReading {
     let sums = Activity { clock_ns, since_ns: SECOND, sampled_every: 64, processes, ..Activity::default() };
-    let at = "2026-11-21T09:16:51Z".to_owned();
+    let at = "2026-11-21T09:16:51Z".into();
     ActivityReading { at, every_ms: 2000, whole_node: true, sums, ..ActivityReading::default() }
 }
 
@@ -153,7 +153,7 @@ fn ended() {
     without.processes.retain(|process| process.pid != 115);
     let last = report(&mut follower, &with(without.clone(), reading(4 * SECOND, vec![at(Some(3 * SECOND))])));
     let [process] = last.processes.as_slice() else { panic!("{last:?}") };
-    assert_eq!(process.ended_at.as_deref(), Some("2026-11-21T09:16:50.000Z"));
+    assert_eq!(process.ended_at, Some("2026-11-21T09:16:50.000Z".into()));
     assert_eq!(process.owner, before.processes[0].owner);
     assert_eq!((&only(&last).gpu, only(&last).by), (&Some(key(0)), only(&before).by));
     assert_eq!(only(&last).held, Some(true));
@@ -282,7 +282,7 @@ fn quiet_holders() {
     let answer = report(&mut Follower::default(), &with(holding(node(), 115, &[0]), reading.clone()));
     let [one] = answer.quiet.as_slice() else { panic!("{answer:?}") };
     assert_eq!((one.pid, &one.gpus, one.owner.as_ref().unwrap().job_id), (115, &vec![key(0)], Some(4711)));
-    assert!(one.since == "2026-11-21T09:16:45.000Z" && !one.partial);
+    assert!(one.since == "2026-11-21T09:16:45.000Z".into() && !one.partial);
     assert!(report(&mut Follower::default(), &with(node(), reading.clone())).quiet.is_empty());
     // Its calls may have found no room: then it may have made some.
     reading.sums.lost = vec![LostRoom { map: CountTable::Processes, count: 1, uid: None }];
@@ -462,7 +462,7 @@ fn another_of_this_pid() {
     let observation = with(holding(node(), 115, &[0]), reading(2 * SECOND, vec![its]));
     let answer =
         crate::analyse::node(&observation, &CallerAllocation::default(), &TimeLimit::default()).unwrap();
-    let mut processes = answer.cgroups.iter().flatten().flat_map(|cgroup| &cgroup.processes);
+    let mut processes = answer.cgroups.iter().flat_map(|cgroup| &cgroup.processes);
     let found = processes.find(|process| process.pid == 115).unwrap();
     assert_eq!(found.used.clone().unwrap().gpus, Some(vec![]));
     assert!(answer.activity.unwrap().processes.is_empty());

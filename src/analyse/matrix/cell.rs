@@ -1,29 +1,29 @@
 //! One cell: the four sets of an owner or a process, asked about one GPU or instance.
 
-use crate::model::{CellState, InstanceKey, Membership, Severity, Verdict};
+use crate::model::{CellState, GpuKey, Membership, Severity, Verdict};
 use crate::report::{Cgroup, GpuSet, MatrixCell, OwnerSets, Process};
 
 /// A GPU, or an instance on one.
 #[derive(Clone, Debug)]
 pub(in crate::analyse) struct Column {
     /// Its key.
-    pub(in crate::analyse) key: String,
+    pub(in crate::analyse) key: GpuKey,
     /// The GPU that it is on, if it is an instance.
-    pub(in crate::analyse) gpu: Option<String>,
+    pub(in crate::analyse) gpu: Option<GpuKey>,
     /// Place of the GPU in the inventory, and of the instance among those of the GPU.
     pub(in crate::analyse) place: (usize, Option<usize>),
 }
 
 impl Column {
     /// Whether it is in a set of which these GPUs and instances are known.
-    fn is_in(&self, gpus: &[String], instances: &[String]) -> bool {
+    fn is_in(&self, gpus: &[GpuKey], instances: &[GpuKey]) -> bool {
         let all = if self.gpu.is_some() { instances } else { gpus };
         all.contains(&self.key)
     }
 
     fn is_in_set(&self, set: &GpuSet) -> Membership {
         let Some(gpus) = &set.gpus else { return Membership::Unknown };
-        let is_unknown = |key: &String| set.unknown.contains(key);
+        let is_unknown = |key: &GpuKey| set.unknown.contains(key);
         match self.is_in(gpus, &set.instances) {
             true => Membership::Yes,
             false if is_unknown(&self.key) || self.gpu.as_ref().is_some_and(is_unknown) => {
@@ -37,7 +37,7 @@ impl Column {
     /// that was allocated as a whole nobody knows which instance is meant.
     fn is_allocated(&self, set: &GpuSet) -> Membership {
         let is_whole = self.gpu.as_ref().is_some_and(|gpu| {
-            let is_on_it = |key: &String| InstanceKey::is_on(key, gpu);
+            let is_on_it = |key: &GpuKey| key.is_on(gpu);
             set.gpus.iter().flatten().any(|key| key == gpu) && !set.instances.iter().any(is_on_it)
         });
         allocation(self.is_in_set(set), set.is_trusted(), is_whole)

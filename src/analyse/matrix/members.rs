@@ -5,7 +5,9 @@ use std::collections::{BTreeSet, HashMap};
 
 use crate::analyse::levels;
 use crate::model::{Owner, Severity};
-use crate::report::{Cgroup, Finding, MatrixLimit, MatrixProcess, OwnerSets, Payload, Process, VgpuDevice};
+use crate::report::{
+    Cgroup, Finding, MatrixLimit, MatrixProcess, NodeAnswer, OwnerSets, Process, VgpuDevice,
+};
 
 /// A process and its cgroup.
 type Member<'a> = (&'a Cgroup, &'a Process);
@@ -22,9 +24,9 @@ pub(super) struct Members<'a> {
 
 impl<'a> Members<'a> {
     /// The processes of an answer of `node`.
-    pub(super) fn of(payload: &'a Payload) -> Self {
+    pub(super) fn of(payload: &'a NodeAnswer) -> Self {
         let mut members = Self::default();
-        for cgroup in payload.cgroups.iter().flatten() {
+        for cgroup in payload.cgroups.iter() {
             if cgroup.processes.is_empty() || levels::is_service(cgroup.owner.as_ref()) {
                 continue;
             }

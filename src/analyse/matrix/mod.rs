@@ -8,7 +8,7 @@ mod work;
 #[cfg(test)]
 mod tests;
 
-use crate::report::{Finding, Gpu, Matrix, MatrixRow, MigInstance, OwnerSets, Payload, listed};
+use crate::report::{Finding, Gpu, Matrix, MatrixRow, MigInstance, NodeAnswer, OwnerSets, listed};
 pub(super) use cell::Column;
 use members::Members;
 use members::Severities;
@@ -20,8 +20,8 @@ pub use work::add_rates;
 /// The matrix of a node. `payload` is the answer of [`super::node()`], `findings` are
 /// those of an audit of the same facts. `all`: whether services and sessions that hold
 /// no GPU are among the rows.
-pub fn matrix(payload: &Payload, findings: &[Finding], all: bool) -> Matrix {
-    let gpus = payload.gpus.as_deref().unwrap_or_default();
+pub fn matrix(payload: &NodeAnswer, findings: &[Finding], all: bool) -> Matrix {
+    let gpus = &payload.gpus;
     let columns = columns(gpus);
     let owners = payload.owners.as_deref().unwrap_or_default();
     let builder = Builder {
@@ -50,7 +50,7 @@ pub(super) fn columns(gpus: &[Gpu]) -> Vec<Column> {
     let of = |(place, gpu): (usize, &Gpu)| {
         let whole = Column { key: gpu.key.clone(), gpu: None, place: (place, None) };
         let instance = |(number, mig): (usize, &MigInstance)| {
-            let key = mig.key(gpu)?;
+            let key = mig.compute_key(gpu)?;
             Some(Column { key, gpu: Some(gpu.key.clone()), place: (place, Some(number)) })
         };
         let instances: Vec<Column> = gpu.mig.iter().enumerate().filter_map(instance).collect();

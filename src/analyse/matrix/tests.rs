@@ -2,12 +2,14 @@
 
 use super::*;
 use crate::model::{AllocationSource, CellState, Membership, Owner, OwnerKind, Severity};
-use crate::report::{Activity, Cgroup, FindingDevice, GpuSet, MigInstance, OwnerActivity, Process, Work};
+use crate::report::{
+    Activity, Cgroup, FindingDevice, GpuSet, MigInstance, NodeAnswer, OwnerActivity, Process, Work,
+};
 
 const A: &str = "GPU-a";
 
 fn set(gpus: &[&str]) -> GpuSet {
-    GpuSet { gpus: Some(gpus.iter().map(|key| (*key).to_owned()).collect()), ..GpuSet::default() }
+    GpuSet { gpus: Some(gpus.iter().map(|key| (*key).into()).collect()), ..GpuSet::default() }
 }
 
 fn by(source: AllocationSource, gpus: &[&str]) -> GpuSet {
@@ -29,9 +31,9 @@ fn sets(allocated: GpuSet, allowed: &[&str], visible: &[&str], held: &[&str]) ->
     }
 }
 
-fn node(owners: Vec<OwnerSets>) -> Payload {
-    let gpu = Gpu { key: A.to_owned(), ..Gpu::default() };
-    Payload { gpus: Some(vec![gpu]), owners: Some(owners), ..Payload::default() }
+fn node(owners: Vec<OwnerSets>) -> NodeAnswer {
+    let gpu = Gpu { key: A.into(), ..Gpu::default() };
+    NodeAnswer { gpus: vec![gpu], owners: Some(owners), ..NodeAnswer::default() }
 }
 
 fn only_cell(sets: OwnerSets) -> crate::report::MatrixCell {
@@ -64,7 +66,7 @@ fn states() {
         assert_eq!(cell.state, expected, "{cell:?}");
         assert!(!cell.is_unsure(), "{cell:?}");
     }
-    let denied = OwnerSets { held_denied: vec![A.to_owned()], ..sets(nothing(), no, no, yes) };
+    let denied = OwnerSets { held_denied: vec![A.into()], ..sets(nothing(), no, no, yes) };
     assert_eq!(only_cell(denied).state, CellState::HeldDenied);
 }
 
@@ -76,7 +78,7 @@ fn unknown() {
     assert_eq!((cell.state, cell.is_unsure()), (CellState::Unknown, true));
     assert_eq!(cell.held, Membership::Unknown);
     let mut maybe = sets(GpuSet::default(), &[A], &[], &[]);
-    maybe.held.unknown = vec![A.to_owned()];
+    maybe.held.unknown = vec![A.into()];
     let cell = only_cell(maybe);
     assert_eq!((cell.state, cell.is_unsure(), cell.held), (CellState::Allowed, true, Membership::Unknown));
     // What a process that may not open it asks for cannot matter.
@@ -90,11 +92,11 @@ fn unknown() {
 #[test]
 fn instances() {
     let mig = MigInstance { gi: 1, ci: Some(0), ..MigInstance::default() };
-    let gpu = Gpu { key: A.to_owned(), mig: vec![mig], ..Gpu::default() };
+    let gpu = Gpu { key: A.into(), mig: vec![mig], ..Gpu::default() };
     let mut its = sets(by(AllocationSource::Hook, &[A]), &[A], &[A], &[A]);
     its.allowed.instances = vec!["GPU-a/1/0".into()];
     its.held.instances = vec!["GPU-a/1/0".into()];
-    let payload = Payload { gpus: Some(vec![gpu]), owners: Some(vec![its]), ..Payload::default() };
+    let payload = NodeAnswer { gpus: vec![gpu], owners: Some(vec![its]), ..NodeAnswer::default() };
     let matrix = matrix(&payload, &[], true);
     assert_eq!(matrix.columns, [A, "GPU-a/1/0"]);
     let cell = matrix.rows[0].cells[1];
@@ -119,7 +121,7 @@ fn members() {
     ];
     let job = sets(GpuSet::default(), &[A], &[], &[]);
     let inner = OwnerSets { owner: step, depth: 1, ..job.clone() };
-    let payload = Payload { cgroups: Some(cgroups), ..node(vec![job, inner]) };
+    let payload = NodeAnswer { cgroups, ..node(vec![job, inner]) };
     let matrix = matrix(&payload, &[], false);
     let depths: Vec<usize> = matrix.rows.iter().map(|row| row.depth).collect();
     assert_eq!(depths, [0, 1, 2, 2]);
@@ -156,7 +158,7 @@ fn rates() {
         let its = OwnerActivity { owner: Some(owner(1)), counts, ..OwnerActivity::default() };
         let activity = Activity { at: at.into(), owners: vec![its], ..Activity::default() };
         let payload = node(vec![sets(GpuSet::default(), &[A], &[], &[])]);
-        matrix(&Payload { activity: Some(Box::new(activity)), ..payload }, &[], true)
+        matrix(&NodeAnswer { activity: Some(Box::new(activity)), ..payload }, &[], true)
     };
     let rate = |matrix: &Matrix| matrix.rows[0].activity.unwrap().launches_per_second;
     let first = at("2026-11-23T10:00:00Z", 100);

@@ -2,8 +2,6 @@
 
 use std::collections::HashMap;
 
-use jiff::Timestamp;
-
 use crate::model::Owner;
 use crate::report::{ActiveProcess, Activity, GpuUse, Matrix, MatrixActivity, Process, RowKey};
 
@@ -65,9 +63,9 @@ fn of_process(process: &ActiveProcess) -> MatrixActivity {
 /// Adds what rows did in a second, since the counts of an earlier moment. Where the
 /// counts are the same as then, the rates are, too.
 pub fn add_rates(matrix: &mut Matrix, earlier: &Matrix) {
-    let time = |matrix: &Matrix| matrix.counted_at.as_ref()?.parse::<Timestamp>().ok();
-    let Some((then, now)) = time(earlier).zip(time(matrix)) else { return };
-    let seconds = now.duration_since(then).as_secs_f64();
+    let counted = matrix.counted_at.as_ref().zip(earlier.counted_at.as_ref());
+    let Some(seconds) = counted.and_then(|(now, then)| now.since(then)) else { return };
+    let seconds = seconds.as_secs_f64();
     let known = earlier.rows.iter().filter_map(|row| Some((row.key(), row.activity?)));
     let known: HashMap<RowKey, MatrixActivity> = known.collect();
     for row in &mut matrix.rows {

@@ -57,8 +57,7 @@ impl Limits {
     }
 
     /// Leaves out findings beyond the limit; the most severe are first.
-    pub(super) fn findings(&mut self, findings: Option<&mut Vec<Finding>>) {
-        let Some(findings) = findings else { return };
+    pub(super) fn findings(&mut self, findings: &mut Vec<Finding>) {
         let more = findings.len().saturating_sub(FINDINGS);
         findings.truncate(FINDINGS);
         self.cut("findings", more, "gpumap audit lists all");

@@ -15,7 +15,7 @@ mod rows;
 mod stacks;
 mod summary;
 
-use crate::report::{Document, Page, Payload};
+use crate::report::{AuditAnswer, Document, NodeAnswer, Page};
 
 use super::error::AnalyseError;
 use super::inspection::Inspection;
@@ -40,15 +40,16 @@ pub use summary::tell_problems;
 /// A cgroup of the scope that the observation lacks.
 pub fn page(
     inspection: Inspection<'_>,
-    document: impl FnOnce(Payload) -> Document,
+    document: impl FnOnce(NodeAnswer) -> Document<NodeAnswer>,
+    examined: &AuditAnswer,
     all: bool,
 ) -> Result<Page, AnalyseError> {
     let (mut join, payload) = inspection.into_parts();
     let observation = join.observation;
     let mut document = document(payload);
     let owners = document.payload.owners.take().unwrap_or_default();
-    let cgroups = document.payload.cgroups.take().unwrap_or_default();
-    let gpus = document.payload.gpus.take().unwrap_or_default();
+    let cgroups = std::mem::take(&mut document.payload.cgroups);
+    let gpus = std::mem::take(&mut document.payload.gpus);
     let columns: Vec<Column> = columns::of(&gpus);
     let mut limits = Limits::default();
     let shown = rows::shown(&owners, gpus.len(), columns.len(), all, &mut limits);
@@ -64,17 +65,19 @@ pub fn page(
     let stacks = stacks?.with_owners(&places, &shown);
     let rows = rows::of(&shown, &owners, &cgroups, &columns, &places, &stacks);
     let processes = processes::of(&owners, &cgroups, &columns, &places, all, &mut limits);
-    limits.findings(document.payload.findings.as_mut());
+    let mut findings = examined.findings.clone();
+    limits.findings(&mut findings);
     let proofs = proofs.finish(&mut limits);
-    let findings = document.payload.findings.as_deref().unwrap_or_default();
-    let finding_stacks = stacks.of_findings(findings, &cgroups);
-    let summary = summary::of(&document, &owners, &columns, &rows);
+    let finding_stacks = stacks.of_findings(&findings, &cgroups);
+    let summary = summary::of(&findings, examined.audit.checked, &owners, &columns, &rows);
     let reasons = summary::reasons(&rows, &owners, &mut limits);
     document.payload.owners = Some(owners);
-    document.payload.cgroups = Some(cgroups);
-    document.payload.gpus = Some(gpus);
+    document.payload.cgroups = cgroups;
+    document.payload.gpus = gpus;
     Ok(Page {
         document,
+        findings,
+        audit: examined.audit.clone(),
         columns: columns.into_iter().map(|column| column.shown).collect(),
         rows,
         policy_stacks: stacks.by_policy(),

@@ -7,19 +7,18 @@ use super::limits::Limits;
 use crate::model::{Membership, Severity};
 use crate::observation::Problem;
 use crate::report::{
-    Counts, Document, Finding, OwnerSets, Page, PageCut, PageProblem, PageReason, PageRow, PageSet,
+    Checked, Counts, Finding, OwnerSets, Page, PageCut, PageProblem, PageReason, PageRow, PageSet,
     PageSummary,
 };
 
 /// What the page shows, in numbers.
 pub(super) fn of(
-    document: &Document,
+    findings: &[Finding],
+    checked: Checked,
     owners: &[OwnerSets],
     columns: &[Column],
     rows: &[PageRow],
 ) -> PageSummary {
-    let findings = document.payload.findings.as_deref().unwrap_or_default();
-    let checked = document.payload.audit.as_ref().map(|audit| audit.checked).unwrap_or_default();
     let cells = || rows.iter().flat_map(|row| &row.cells);
     let is_held = |place: usize| {
         rows.iter().filter_map(|row| row.cells.get(place)).any(|cell| cell.sets.held == Membership::Yes)

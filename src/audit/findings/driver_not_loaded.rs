@@ -8,7 +8,7 @@ use crate::audit::facts::Facts;
 use crate::audit::finding;
 use crate::audit::kind::{Family, Kind};
 use crate::gpu;
-use crate::model::{DeviceType, Severity};
+use crate::model::{DeviceType, GpuKey, Severity};
 use crate::report::Finding;
 
 const UNLOADED: Kind = Kind {
@@ -47,8 +47,8 @@ fn find(facts: &Facts<'_>) -> Vec<Finding> {
 }
 
 /// Whether a finding is about such GPUs alone.
-pub(in crate::audit) fn is_only_about(finding: &Finding, keys: &BTreeSet<String>) -> bool {
-    let is_one = |gpu: &Option<String>| gpu.as_ref().is_some_and(|gpu| keys.contains(gpu));
+pub(in crate::audit) fn is_only_about(finding: &Finding, keys: &BTreeSet<GpuKey>) -> bool {
+    let is_one = |gpu: &Option<GpuKey>| gpu.as_ref().is_some_and(|gpu| keys.contains(gpu));
     finding.id != UNLOADED.id
         && !finding.devices.is_empty()
         && finding.devices.iter().all(|device| is_one(&device.gpu))
@@ -56,7 +56,7 @@ pub(in crate::audit) fn is_only_about(finding: &Finding, keys: &BTreeSet<String>
 
 /// The keys of GPUs whose major number belongs to no driver; empty if
 /// `/proc/devices` was not seen.
-pub(in crate::audit) fn gpus_without_driver(facts: &Facts<'_>) -> BTreeSet<String> {
+pub(in crate::audit) fn gpus_without_driver(facts: &Facts<'_>) -> BTreeSet<GpuKey> {
     let gpu_facts = &facts.observation().gpu_facts;
     let is_seen =
         gpu_facts.files.get("/proc/devices").is_some_and(|text| text.contains("Character devices:"));

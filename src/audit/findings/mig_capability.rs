@@ -6,7 +6,7 @@ use crate::audit::facts::Facts;
 use crate::audit::kind::{Family, Kind};
 use crate::audit::tenants::{Place, Tenant, number};
 use crate::audit::{finding, wording};
-use crate::model::{AllocationSource, Confidence, InstanceKey, Request, Severity};
+use crate::model::{AllocationSource, Confidence, Request, Severity};
 use crate::report::{Finding, FindingDevice, Gpu, MigInstance};
 
 const OPEN: Kind = Kind {
@@ -55,7 +55,7 @@ fn look(facts: &Facts<'_>, tenant: &Tenant<'_>) -> Option<Finding> {
 /// have.
 fn is_part_owned(facts: &Facts<'_>, tenant: &Tenant<'_>, gpu: &Gpu) -> bool {
     let own = &tenant.sets.allocated.instances;
-    !facts.is_shared(gpu) && gpu.mig.iter().any(|instance| own.contains(&key(gpu, instance)))
+    !facts.is_shared(gpu) && gpu.mig.iter().any(|instance| own.contains(&instance.key(gpu)))
 }
 
 /// The instances of a GPU that a tenant was not allocated and may open.
@@ -64,7 +64,7 @@ fn foreign<'a>(facts: &Facts<'_>, tenant: &Tenant<'_>, place: Place<'_>, gpu: &'
         return Vec::new();
     }
     let own = &tenant.sets.allocated.instances;
-    let others = gpu.mig.iter().filter(|instance| !own.contains(&key(gpu, instance)));
+    let others = gpu.mig.iter().filter(|instance| !own.contains(&instance.key(gpu)));
     let opens = |number| passes(facts, place, number) && facts.allows(place, number, Request::Read);
     let open = others
         .filter(|instance| capabilities(instance).is_some_and(|numbers| numbers.into_iter().all(opens)));
@@ -87,10 +87,6 @@ fn capabilities(instance: &MigInstance) -> Option<Vec<(u32, u32)>> {
     Some(numbers)
 }
 
-fn key(gpu: &Gpu, instance: &MigInstance) -> String {
-    InstanceKey { gpu: &gpu.key, gi: instance.gi, ci: instance.ci }.to_string()
-}
-
 fn report(facts: &Facts<'_>, tenant: &Tenant<'_>, place: Place<'_>, open: &[Open<'_>]) -> Finding {
     let owner = wording::owner(tenant.owner());
     let summary = format!("{owner} may open {} MIG instances that it was not allocated", open.len());
@@ -98,7 +94,7 @@ fn report(facts: &Facts<'_>, tenant: &Tenant<'_>, place: Place<'_>, open: &[Open
     for (gpu, instance) in open {
         let number = instance.major.zip(instance.ci_minor.or(instance.gi_minor));
         found.devices.push(FindingDevice {
-            gpu: Some(key(gpu, instance)),
+            gpu: Some(instance.key(gpu)),
             number: number.map(|(major, minor)| format!("c {major}:{minor}")),
             name: number.map(|(_, minor)| format!("nvidia-caps/nvidia-cap{minor}")),
             ..finding::gpu(gpu)

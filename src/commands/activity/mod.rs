@@ -19,7 +19,7 @@ use crate::model::ProblemCode;
 use crate::observation::{ActivityReading, Observation, ProcessActivity};
 use crate::observe::{self, Options};
 use crate::render;
-use crate::report::{Document, Payload};
+use crate::report::{ActivityAnswer, Document};
 use crate::sys::clock::boot_ns;
 use interval::WallClock;
 
@@ -148,7 +148,7 @@ impl Counting<'_, '_> {
         self.between.complete(&mut sums).map_err(refused)?;
         sums.processes.append(&mut self.early);
         let reading = ActivityReading {
-            at: self.wall.at(sums.clock_ns).to_string(),
+            at: self.wall.at(sums.clock_ns).into(),
             every_ms: u64::try_from(self.args.every.as_millis()).unwrap_or(u64::MAX),
             whole_node: self.whole_node,
             sums,
@@ -166,7 +166,7 @@ impl Counting<'_, '_> {
         Ok(document.complete)
     }
 
-    fn print(&mut self, document: &Document) -> Result<(), Failure> {
+    fn print(&mut self, document: &Document<ActivityAnswer>) -> Result<(), Failure> {
         let mut text = Vec::new();
         if self.invocation.global.json {
             render::json::write(&mut text, document)?;
@@ -193,7 +193,7 @@ impl Counting<'_, '_> {
 
 /// The answer of one interval. A process that ended while it was looked at is no
 /// problem: what it did is reported all the same.
-fn document(observation: &Observation, payload: Payload) -> Document {
+fn document(observation: &Observation, payload: ActivityAnswer) -> Document<ActivityAnswer> {
     let mut document = envelope::document("activity", observation, payload);
     document.errors.retain(|problem| problem.code != ProblemCode::NoProcess);
     let activity = document.payload.activity.as_deref();

@@ -10,7 +10,7 @@ use crate::cli::{ActivityArgs, Exit};
 use crate::commands::files::{activity_state, saved};
 use crate::commands::invocation::{Failure, Invocation};
 use crate::commands::subject::job_name;
-use crate::model::ProblemCode;
+use crate::model::{ProblemCode, Time};
 use crate::observation::{Observation, Problem};
 use crate::owner::JobName;
 use crate::sys::clock::boot_ns;
@@ -68,14 +68,14 @@ fn newest(invocation: &mut Invocation<'_>, path: &Path) -> Result<Observation, F
             return Ok(kept);
         }
         if begun.elapsed() >= longest {
-            kept.errors.push(old(path, reading.map_or("", |reading| &reading.at)));
+            kept.errors.push(old(path, reading.map_or(&Time::default(), |reading| &reading.at)));
             return Ok(kept);
         }
         std::thread::sleep(PAUSE.min(longest.saturating_sub(begun.elapsed())));
     }
 }
 
-fn old(path: &Path, at: &str) -> Problem {
+fn old(path: &Path, at: &Time) -> Problem {
     Problem {
         code: ProblemCode::BadState,
         what: path.to_string_lossy().into_owned(),

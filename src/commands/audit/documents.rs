@@ -7,7 +7,7 @@ use crate::commands::files;
 use crate::commands::invocation::{Failure, Invocation, envelope};
 use crate::model::ProblemCode;
 use crate::observation::Observation;
-use crate::report::{AuditOptions, Payload};
+use crate::report::{AuditAnswer, AuditOptions};
 
 /// A former audit.
 pub(super) fn baseline(invocation: &mut Invocation<'_>, path: &Path) -> Result<Baseline, Failure> {
@@ -22,16 +22,14 @@ pub(super) fn report(
     invocation: &Invocation<'_>,
     path: &Path,
     observation: &Observation,
-    payload: &Payload,
+    payload: &AuditAnswer,
 ) -> Result<(), Failure> {
-    let payload = Payload { observation: Some(Box::new(observation.clone())), ..payload.clone() };
+    let payload = AuditAnswer { observation: Some(Box::new(observation.clone())), ..payload.clone() };
     let document = envelope::document(invocation.command, observation, payload);
     files::save(path, &document)
 }
 
 /// Keeps the options and files that are needed to make the audit again.
-pub(super) fn remember(payload: &mut Payload, options: AuditOptions) {
-    if let Some(audit) = &mut payload.audit {
-        audit.options = options;
-    }
+pub(super) fn remember(payload: &mut AuditAnswer, options: AuditOptions) {
+    payload.audit.options = options;
 }

@@ -5,7 +5,7 @@ mod documents;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use crate::analyse::CallerAllocation;
+use crate::analyse::{CallerAllocation, CommandAnswer};
 use crate::audit::{self, AuditScope, Config};
 use crate::cli::{AuditArgs, Exit};
 use crate::commands::files::{self, activity_state, saved};
@@ -16,7 +16,7 @@ use crate::model::ProblemCode;
 use crate::observation::{Observation, Text};
 use crate::observe::{self, CgroupTarget};
 use crate::render::{self, Nagios};
-use crate::report::{AuditOptions, Payload};
+use crate::report::{AuditAnswer, AuditOptions, KindsAnswer};
 use documents::remember;
 
 /// Runs the command.
@@ -71,12 +71,10 @@ pub(super) fn examine(invocation: &mut Invocation<'_>, args: &AuditArgs) -> Resu
 fn keep_finding(
     invocation: &mut Invocation<'_>,
     saved: Result<(), Failure>,
-    payload: &Payload,
+    payload: &AuditAnswer,
 ) -> Result<(), Failure> {
     match saved {
-        Err(Failure::Problem(problem)) if payload.audit.as_ref().is_some_and(|audit| audit.failed) => {
-            invocation.problems(&[*problem])
-        }
+        Err(Failure::Problem(problem)) if payload.audit.failed => invocation.problems(&[*problem]),
         saved => saved,
     }
 }
@@ -128,7 +126,7 @@ fn judge(
     invocation: &Invocation<'_>,
     args: &AuditArgs,
     subject: &mut AuditSubject,
-) -> Result<Payload, Failure> {
+) -> Result<AuditAnswer, Failure> {
     let AuditSubject { observation, granted, config, scope, .. } = subject;
     let (mut verified, mut problems) = (Vec::new(), Vec::new());
     let payload = audit::audit_asking(observation, granted, config, scope, &invocation.decoding, |wanted| {
@@ -178,15 +176,15 @@ fn answer(
     invocation: &mut Invocation<'_>,
     args: &AuditArgs,
     observation: &Observation,
-    payload: Payload,
+    payload: AuditAnswer,
 ) -> Result<Exit, Failure> {
-    let complete = observation.errors.is_empty() && !crate::analyse::has_unknown(&payload);
+    let complete = observation.errors.is_empty() && !payload.has_unknown();
     if args.nagios {
         let state = Nagios::of(&payload, complete);
         render::nagios(invocation.out, state, &payload, &observation.errors)?;
         return Ok(exit(state));
     }
-    let failed = payload.audit.as_ref().is_some_and(|audit| audit.failed);
+    let failed = payload.audit.failed;
     let seen = invocation
         .answer(observation, payload, |out, style, payload| render::audit(out, style, payload, complete))?;
     Ok(if failed { Exit::No } else { seen })
@@ -226,8 +224,7 @@ fn document(invocation: &mut Invocation<'_>, id: Option<&str>) -> Result<Exit, F
             }
         },
     };
-    let payload =
-        Payload { kinds: Some(kinds.into_iter().map(audit::Kind::document).collect()), ..Payload::default() };
+    let answer = KindsAnswer { kinds: kinds.into_iter().map(audit::Kind::document).collect() };
     let view = if id.is_some() { render::finding_pages } else { render::finding_list };
-    invocation.answer(&envelope::blank(), payload, view)
+    invocation.answer(&envelope::blank(), answer, view)
 }

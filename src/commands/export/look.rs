@@ -7,7 +7,7 @@ use crate::commands::invocation::{Failure, Invocation};
 use crate::commands::resident::look::{Look, Looker};
 use crate::export::{self, Answers, Family, JobMapping};
 use crate::observation::Problem;
-use crate::report::{FindingKind, Payload};
+use crate::report::{FindingKind, NodeAnswer};
 
 /// Looks at the node, and makes its metrics.
 pub(super) struct Collector<'a> {
@@ -23,7 +23,7 @@ pub(super) struct Exposition {
     /// Which jobs have which GPUs.
     pub mapping: JobMapping,
     /// The answer of `node` that all of it was made from.
-    pub node: Payload,
+    pub node: NodeAnswer,
     /// Whether all could be seen and every verdict is known.
     pub complete: bool,
     /// What could not be seen, and what is to be said besides.

@@ -53,7 +53,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &ExportArgs) -> Result<
     let Some(look) = first(&signals, &mut decoding)? else { return Ok(Exit::Yes) };
     budget.took(look.decoding);
     let look = collector.exposition(look, true);
-    let mut changes = Changes::begin(look.node.gpus.as_deref().unwrap_or_default());
+    let mut changes = Changes::begin(&look.node.gpus);
     if monitor.watches_denials() {
         changes.watch_denials();
     }

@@ -8,7 +8,7 @@ use std::io::{BufReader, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use nix::errno::Errno;
 use nix::unistd::geteuid;
 
@@ -166,13 +166,9 @@ fn parse(bytes: &[u8], name: &str, observation: &Observation) -> Result<Activity
 /// How old counts are, if that is too old, or if they are of a time to come: then the
 /// clock was set back since, and nothing tells how old they are.
 fn age_of(reading: &ActivityReading, observation: &Observation) -> Option<SignedDuration> {
-    let time = |text: &str| text.parse::<Timestamp>().ok();
-    let Some((then, now)) = time(&reading.at).zip(time(&observation.taken_at)) else {
-        return Some(SignedDuration::MAX);
-    };
+    let Some(age) = observation.taken_at.since(&reading.at) else { return Some(SignedDuration::MAX) };
     let every = i64::try_from(reading.every_ms / 1000).unwrap_or(i64::MAX);
     let most = SignedDuration::from_secs(every.saturating_mul(MISSED_READINGS).max(LEAST_AGE));
-    let age = now.duration_since(then);
     (age > most || -age > SignedDuration::from_secs(LEAST_AGE)).then_some(age)
 }
 

@@ -10,7 +10,7 @@ use crate::cli::{Exit, FleetArgs};
 use crate::fleet::{self, Baseline, FleetQuestion, Gatherer};
 use crate::model::ProblemCode;
 use crate::render;
-use crate::report::Payload;
+use crate::report::FleetAnswer;
 use crate::slurm_conf::host_names;
 
 /// Runs the command.
@@ -48,8 +48,8 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &FleetArgs) -> Result<E
         }
     };
     let failed = report.failed;
-    let payload = Payload { fleet: Some(Box::new(report)), ..Payload::default() };
-    let seen = invocation.answer(&observation, payload, render::fleet)?;
+    let answer = FleetAnswer { fleet: report };
+    let seen = invocation.answer(&observation, answer, render::fleet)?;
     Ok(if failed { Exit::No } else { seen })
 }
 

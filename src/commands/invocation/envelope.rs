@@ -2,19 +2,24 @@
 
 use serde::Serialize;
 
-use crate::analyse;
+use crate::analyse::CommandAnswer;
+use crate::model::Time;
 use crate::observation::{Host, Observation, Problem};
-use crate::report::{Document, Payload, SCHEMA};
+use crate::report::{Document, Nothing, SCHEMA};
 
 /// An answer in its envelope.
-pub(crate) fn document(command: &str, observation: &Observation, payload: Payload) -> Document {
+pub(crate) fn document<T: CommandAnswer>(
+    command: &str,
+    observation: &Observation,
+    payload: T,
+) -> Document<T> {
     Document {
         schema: SCHEMA.to_owned(),
         command: command.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         taken_at: observation.taken_at.clone(),
         host: observation.host.clone(),
-        complete: observation.errors.is_empty() && !analyse::has_unknown(&payload),
+        complete: observation.errors.is_empty() && !payload.has_unknown(),
         errors: observation.errors.clone(),
         payload,
     }
@@ -26,7 +31,7 @@ pub(crate) struct Head<'a> {
     schema: &'static str,
     command: &'a str,
     version: &'static str,
-    taken_at: &'a str,
+    taken_at: &'a Time,
     host: &'a Host,
 }
 
@@ -48,10 +53,10 @@ impl<'a> Head<'a> {
 }
 
 /// The envelope of a command that failed.
-pub(crate) fn failed(command: &str, problem: &Problem) -> Document {
+pub(crate) fn failed(command: &str, problem: &Problem) -> Document<Nothing> {
     let mut observation = blank();
     observation.errors.push(problem.clone());
-    document(command, &observation, Payload::default())
+    document(command, &observation, Nothing {})
 }
 
 /// An observation of nothing, taken now: where programs come from a file.
@@ -59,7 +64,7 @@ pub(crate) fn blank() -> Observation {
     Observation {
         schema: crate::observation::SCHEMA.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        taken_at: jiff::Timestamp::now().to_string(),
+        taken_at: Time::now(),
         ..Observation::default()
     }
 }

@@ -10,6 +10,7 @@ pub(crate) mod usage;
 
 pub use failure::Failure;
 
+use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -17,13 +18,14 @@ use std::time::Instant;
 use streams::Input;
 use streams::Output;
 
+use crate::analyse::CommandAnswer;
 use crate::cli::{Color, Exit, Global};
 use crate::model::ProblemCode;
 use crate::observation::{Observation, Problem};
 use crate::observe;
 use crate::policy::TimeLimit;
 use crate::render::{self, Style};
-use crate::report::{Document, Payload};
+use crate::report::{Document, NodeAnswer, Policy};
 use crate::sys::retry::again;
 
 /// One run of one command.
@@ -68,7 +70,7 @@ pub struct WantedFacts {
 }
 
 /// Prints a payload for people.
-pub(crate) type View = fn(&mut dyn Write, Style, &Payload) -> io::Result<()>;
+pub(crate) type View = fn(&mut dyn Write, Style, &NodeAnswer) -> io::Result<()>;
 
 impl<'a> Invocation<'a> {
     /// An invocation that has read nothing yet; the time limit starts now.
@@ -164,23 +166,23 @@ impl<'a> Invocation<'a> {
 
     /// Prints the answer, as JSON or through `view`, and says whether it is
     /// complete.
-    pub fn answer(
+    pub fn answer<T: CommandAnswer>(
         &mut self,
         observation: &Observation,
-        payload: Payload,
-        view: impl FnOnce(&mut dyn Write, Style, &Payload) -> io::Result<()>,
+        payload: T,
+        view: impl FnOnce(&mut dyn Write, Style, &T) -> io::Result<()>,
     ) -> Result<Exit, Failure> {
         self.answer_about(observation, payload, false, view)
     }
 
     /// The same for an answer that does not show all that is unknown: `is_unknown`
     /// says whether there is more.
-    pub fn answer_about(
+    pub fn answer_about<T: CommandAnswer>(
         &mut self,
         observation: &Observation,
-        payload: Payload,
+        payload: T,
         is_unknown: bool,
-        view: impl FnOnce(&mut dyn Write, Style, &Payload) -> io::Result<()>,
+        view: impl FnOnce(&mut dyn Write, Style, &T) -> io::Result<()>,
     ) -> Result<Exit, Failure> {
         let mut document = envelope::document(self.command, observation, payload);
         document.complete &= !is_unknown;
@@ -199,9 +201,9 @@ impl<'a> Invocation<'a> {
     }
 
     /// Adds what was not decoded in time and what has no short rules to the problems.
-    pub(crate) fn settle(&self, document: &mut Document) {
+    pub(crate) fn settle<T: CommandAnswer>(&self, document: &mut Document<T>) {
         let late = self.decoding.was_missed().then(late).filter(|late| !document.errors.contains(late));
-        let found: Vec<Problem> = late.into_iter().chain(left_out(&document.payload)).collect();
+        let found: Vec<Problem> = late.into_iter().chain(left_out(document.payload.policies())).collect();
         document.complete &= found.is_empty();
         document.errors.extend(found);
     }
@@ -266,9 +268,9 @@ impl<'a> Invocation<'a> {
 }
 
 /// The problem of a policy without a short form, whose rules are not all listed.
-fn left_out(payload: &Payload) -> Option<Problem> {
-    let is_cut = |policy: &&crate::report::Policy| policy.omitted.is_some();
-    let count = payload.policies.iter().flat_map(|policies| policies.values()).filter(is_cut).count();
+fn left_out(policies: Option<&BTreeMap<String, Policy>>) -> Option<Problem> {
+    let is_cut = |policy: &&Policy| policy.omitted.is_some();
+    let count = policies.into_iter().flat_map(BTreeMap::values).filter(is_cut).count();
     (count > 0).then(|| Problem {
         code: ProblemCode::RulesLeftOut,
         what: format!("{count} of the policies"),

@@ -14,7 +14,7 @@ use crate::cli::KillSignal;
 use crate::commands::invocation::{Failure, Invocation};
 use crate::model::ProblemCode;
 use crate::observe;
-use crate::report::{Leftover, Payload};
+use crate::report::{Leftover, LeftoversAnswer};
 use crate::sys::pidfd::Pidfd;
 
 /// Of a process that the second observation does not have among the leftovers.
@@ -41,7 +41,7 @@ pub(super) fn refuse(invocation: &Invocation<'_>) -> Result<(), Failure> {
 pub(super) fn end<'a>(
     leftovers: impl Iterator<Item = &'a mut Leftover>,
     signal: KillSignal,
-    again: &mut dyn FnMut() -> Result<Payload, Failure>,
+    again: &mut dyn FnMut() -> Result<LeftoversAnswer, Failure>,
 ) -> Result<(), Failure> {
     let proc = Path::new("/proc");
     let ancestors = observe::ancestors(proc).map_err(|errno| {
@@ -64,7 +64,7 @@ pub(super) fn end<'a>(
     if pinned.is_empty() {
         return Ok(());
     }
-    let now = again()?.leftovers.unwrap_or_default();
+    let now = again()?.leftovers;
     for (leftover, pidfd) in pinned {
         match confirmed(leftover, &now).and_then(|()| pidfd.send(signal.into()).map_err(why)) {
             Ok(()) => leftover.killed = Some(true),
@@ -120,7 +120,7 @@ mod tests {
     }
 
     fn run(mut before: Leftover, after: Vec<Leftover>) -> Leftover {
-        let mut again = || Ok(Payload { leftovers: Some(after.clone()), ..Payload::default() });
+        let mut again = || Ok(LeftoversAnswer { leftovers: after.clone(), ..LeftoversAnswer::default() });
         end(std::iter::once(&mut before), KillSignal::Kill, &mut again).unwrap();
         before
     }

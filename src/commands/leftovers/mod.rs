@@ -15,7 +15,7 @@ use crate::model::ProblemCode;
 use crate::observation::{Observation, Problem};
 use crate::observe::JobHook;
 use crate::owner::JobName;
-use crate::report::{Free, Leftover, Payload};
+use crate::report::{Free, Leftover, LeftoversAnswer};
 use crate::{analyse, audit, observe, render};
 
 /// Runs the command. One that is found is an answer, whatever else could not
@@ -43,7 +43,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &LeftoversArgs) -> Resu
     };
     let mut looked = look()?;
     if let Some(signal) = args.kill {
-        let leftovers = looked.1.leftovers.iter_mut().flatten();
+        let leftovers = looked.1.leftovers.iter_mut();
         kill::end(leftovers, signal, &mut || Ok(look()?.1))?;
         if standstill::is_needed(&looked, &mut look)? {
             looked = standstill::end(&options, &job, signal, &looked, &mut look)?.unwrap_or(looked);
@@ -95,8 +95,7 @@ fn others(
         None => Some(node::whole(invocation, &args.allocation, None)?),
     };
     let observation = whole.as_ref().unwrap_or(observation);
-    let payload = audit::free(observation, Some(job), granted, &config, &invocation.decoding)?;
-    Ok(payload.free.map(|free| *free))
+    Ok(Some(audit::free(observation, Some(job), granted, &config, &invocation.decoding)?.free))
 }
 
 /// The problem of an observation without details of any process: a process that left
@@ -118,13 +117,13 @@ fn answer(
     porcelain: bool,
     job: &str,
     observation: &Observation,
-    payload: Payload,
+    payload: LeftoversAnswer,
 ) -> Result<Exit, Failure> {
     if porcelain {
         return invocation.answer(observation, payload, render::porcelain);
     }
     if !invocation.global.json {
-        let _nobody_reads = render::notes(invocation.err, invocation.style.all, &payload);
+        let _nobody_reads = render::notes(invocation.err, invocation.style.all, &payload.notes);
     }
     let all_seen = observation.errors.is_empty();
     invocation.answer(observation, payload, |out, style, payload| {
@@ -133,8 +132,8 @@ fn answer(
 }
 
 /// Whether one of the job's was seen to hold a GPU; others may be unknown.
-fn is_found(payload: &Payload) -> bool {
-    payload.leftovers.iter().flatten().any(Leftover::is_found)
+fn is_found(payload: &LeftoversAnswer) -> bool {
+    payload.leftovers.iter().any(Leftover::is_found)
 }
 
 #[cfg(test)]
@@ -146,12 +145,12 @@ mod tests {
     /// found.
     #[test]
     fn unseen_is_not_found() {
-        let leftover = |held: Option<Vec<String>>| {
+        let leftover = |held: Option<Vec<crate::model::GpuKey>>| {
             let process = Process { held, ..Process::default() };
             Leftover { process, ..Leftover::default() }
         };
-        let payload = |all: Vec<Leftover>| Payload { leftovers: Some(all), ..Payload::default() };
-        let some = || Some(vec!["GPU-1".to_owned()]);
+        let payload = |all: Vec<Leftover>| LeftoversAnswer { leftovers: all, ..LeftoversAnswer::default() };
+        let some = || Some(vec!["GPU-1".into()]);
         assert!(!is_found(&payload(vec![])));
         assert!(!is_found(&payload(vec![leftover(None)])));
         assert!(is_found(&payload(vec![leftover(None), leftover(some())])));

@@ -19,7 +19,7 @@ use crate::model::{CgroupPath, ProblemCode};
 use crate::observation::{Cgroup, Observation, Text};
 use crate::observe::{Options, open_cgroup};
 use crate::owner::JobName;
-use crate::report::{Leftover, Payload};
+use crate::report::{Leftover, LeftoversAnswer};
 use crate::sys::freezer::Frozen;
 use crate::{analyse, observation};
 
@@ -28,7 +28,7 @@ use crate::{analyse, observation};
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A look at what is left of the job.
-pub(super) type Looked = (Observation, Payload);
+pub(super) type Looked = (Observation, LeftoversAnswer);
 
 /// Whether processes came and went, so that not all could be looked at, or what was found
 /// had gone when it was to be ended, or others have taken the place of those that were.
@@ -40,7 +40,7 @@ pub(super) fn is_needed(
     (observation, payload): &Looked,
     look: &mut dyn FnMut() -> Result<Looked, Failure>,
 ) -> Result<bool, Failure> {
-    let all = || payload.leftovers.iter().flatten();
+    let all = || payload.leftovers.iter();
     let is_restless = observation.errors.iter().any(|problem| problem.code == ProblemCode::ShortLived);
     if is_restless || all().any(|it| it.spared.as_deref() == Some(kill::GONE)) {
         return Ok(true);
@@ -50,7 +50,7 @@ pub(super) fn is_needed(
         return Ok(false);
     }
     let (_, now) = look()?;
-    Ok(now.leftovers.iter().flatten().any(|it| it.spared.is_none() && !killed.contains(&key(it))))
+    Ok(now.leftovers.iter().any(|it| it.spared.is_none() && !killed.contains(&key(it))))
 }
 
 fn key(it: &Leftover) -> (u32, u64) {
@@ -81,7 +81,7 @@ pub(super) fn end(
     }
     let (mut observation, mut payload) = look()?;
     let mut seen = observation.cgroups.clone();
-    kill::end(payload.leftovers.iter_mut().flatten(), signal, &mut || {
+    kill::end(payload.leftovers.iter_mut(), signal, &mut || {
         let (again, payload) = look()?;
         seen.clone_from(&again.cgroups);
         Ok(payload)
@@ -108,9 +108,8 @@ fn is_around(path: &Text, own: Option<&Text>) -> bool {
     own.is_some_and(|own| CgroupPath::new(own).downwards().any(|above| above.as_bytes() == path.as_bytes()))
 }
 
-fn killed(payload: &Payload) -> BTreeSet<u32> {
-    let all = payload.leftovers.iter().flatten();
-    all.filter(|it| it.killed == Some(true)).map(|it| it.process.pid).collect()
+fn killed(payload: &LeftoversAnswer) -> BTreeSet<u32> {
+    payload.leftovers.iter().filter(|it| it.killed == Some(true)).map(|it| it.process.pid).collect()
 }
 
 /// Whether every process in a cgroup and below it was killed.
@@ -140,9 +139,9 @@ fn tell(result: Result<(), Errno>, path: &Text, observation: &mut Observation) {
 }
 
 /// Adds what was found before and is not in this answer.
-fn add(payload: &mut Payload, before: &Payload) {
-    let now = payload.leftovers.get_or_insert_default();
+fn add(payload: &mut LeftoversAnswer, before: &LeftoversAnswer) {
+    let now = &mut payload.leftovers;
     let known: BTreeSet<_> = now.iter().map(key).collect();
-    let earlier = before.leftovers.iter().flatten().filter(|it| !known.contains(&key(it)));
+    let earlier = before.leftovers.iter().filter(|it| !known.contains(&key(it)));
     now.extend(earlier.cloned());
 }

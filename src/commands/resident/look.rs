@@ -11,7 +11,7 @@ use crate::commands::resident::budget::thread_time;
 use crate::model::ProblemCode;
 use crate::observation::{Observation, Problem};
 use crate::observe::{self, CgroupTarget};
-use crate::report::{Document, Payload};
+use crate::report::{AuditAnswer, Document, NodeAnswer};
 use crate::watch::Beside;
 
 /// Looks at the node.
@@ -37,9 +37,9 @@ pub(in crate::commands) struct Look {
     /// The facts.
     pub observation: Observation,
     /// The answer of `node`.
-    pub node: Document,
+    pub node: Document<NodeAnswer>,
     /// The answer of `audit`.
-    pub audit: Payload,
+    pub audit: AuditAnswer,
     /// What is to be said besides.
     pub remark: Option<Problem>,
     /// How long it took, in seconds.

@@ -4,7 +4,7 @@ use crate::cli::{Exit, TopArgs};
 use crate::commands::invocation::{Failure, Invocation};
 use crate::commands::resident::look::Look;
 use crate::render::{self, MatrixStyle};
-use crate::report::Payload;
+use crate::report::MatrixAnswer;
 use crate::top::{Choice, Filter, rows};
 
 use super::saved;
@@ -15,20 +15,13 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &TopArgs, look: Look) -
     let is_unknown = !look.node.complete;
     let Look { observation, node, audit, remark, .. } = look;
     let mut matrix = saved::matrix(&node.payload, &audit, invocation.style.all);
-    let (gpus, gpus_unread) = (node.payload.gpus.unwrap_or_default(), node.payload.gpus_unread);
+    let (gpus, gpus_unread) = (node.payload.gpus, node.payload.gpus_unread);
     let filter = Filter::new(&args.filter, &matrix, &gpus);
     let shown = rows(&matrix, Choice { filter: &filter, order: args.sort, open: None });
     let all = std::mem::take(&mut matrix.rows);
     matrix.rows = shown.iter().filter_map(|row| all.get(*row).cloned()).collect();
     let how = MatrixStyle { ascii: args.ascii, processes: invocation.style.all };
-    let findings = audit.findings;
-    let payload = Payload {
-        matrix: Some(Box::new(matrix)),
-        gpus: Some(gpus),
-        gpus_unread,
-        findings,
-        ..Payload::default()
-    };
+    let payload = MatrixAnswer { gpus, gpus_unread, findings: audit.findings, matrix };
     let remarks: Vec<_> = remark.into_iter().collect();
     let exit = invocation.answer_about(&observation, payload, is_unknown, |out, style, payload| {
         render::matrix(out, style, how, payload)

@@ -11,7 +11,7 @@ use crate::commands::files::saved;
 use crate::commands::invocation::{Failure, Invocation};
 use crate::commands::resident::look::{Look, Looker};
 use crate::observation::Observation;
-use crate::report::{Event, Finding, Matrix, Payload};
+use crate::report::{AuditAnswer, Event, Finding, Matrix, NodeAnswer};
 use crate::top::{Moment, Origin};
 
 /// The files, one of which is shown.
@@ -83,8 +83,8 @@ impl Source for Saved<'_, '_> {
 }
 
 /// The matrix of a look.
-pub(super) fn matrix(node: &Payload, audit: &Payload, all: bool) -> Matrix {
-    analyse::matrix(node, audit.findings.as_deref().unwrap_or_default(), all)
+pub(super) fn matrix(node: &NodeAnswer, audit: &AuditAnswer, all: bool) -> Matrix {
+    analyse::matrix(node, &audit.findings, all)
 }
 
 /// All that is shown of a look.
@@ -96,8 +96,8 @@ pub(super) fn of(look: &Look, origin: Origin, events: Vec<Event>, all: bool) -> 
         host: look.node.host.name.clone(),
         taken_at: look.node.taken_at.clone(),
         matrix: matrix(&look.node.payload, &look.audit, all),
-        gpus: look.node.payload.gpus.clone().unwrap_or_default(),
-        findings: look.audit.findings.iter().flatten().filter(counts).cloned().collect(),
+        gpus: look.node.payload.gpus.clone(),
+        findings: look.audit.findings.iter().filter(counts).cloned().collect(),
         events,
         complete: look.node.complete,
     }

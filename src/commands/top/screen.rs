@@ -16,10 +16,10 @@ use super::terminal::Terminal;
 use crate::analyse;
 use crate::analyse::{Subject, TimeLimit};
 use crate::commands::invocation::Failure;
-use crate::model::{Device, DeviceType, InstanceKey, ProblemCode, Request};
+use crate::model::{Device, DeviceType, GpuKey, ProblemCode, Request};
 use crate::observation::{Observation, Text};
 use crate::render::Theme;
-use crate::report::{Gpu, MatrixRow, MigInstance, Payload};
+use crate::report::{Gpu, MatrixRow, MigInstance, Proof};
 use crate::top::{CellPosition, Content, Effect, Extent, Key, Keys, Moment, State};
 
 /// How long the rest of a key's bytes may take. Terminals send them at once; ssh may
@@ -235,7 +235,7 @@ pub(super) fn of(facts: &Observation, moment: &Moment, cell: &CellPosition) -> C
     let proofs = devices
         .into_iter()
         .map(|(device, request)| analyse::explain(facts, &subject, device, request, no_limit));
-    match proofs.collect::<Result<Vec<Payload>, _>>() {
+    match proofs.collect::<Result<Vec<Proof>, _>>() {
         Ok(proofs) => Content::Proofs(proofs),
         Err(error) => Content::Message(error.to_string()),
     }
@@ -248,12 +248,11 @@ fn cgroup(facts: &Observation, row: &MatrixRow) -> Option<Text> {
 
 /// The devices that have to be opened, and how: the GPU itself, and for an instance its
 /// capabilities, too.
-fn devices(column: &str, gpus: &[Gpu]) -> Vec<(Device, Request)> {
-    let on = |gpu: &&Gpu| column == gpu.key || InstanceKey::is_on(column, &gpu.key);
-    let Some(gpu) = gpus.iter().find(on) else { return Vec::new() };
+fn devices(column: &GpuKey, gpus: &[Gpu]) -> Vec<(Device, Request)> {
+    let Some(gpu) = gpus.iter().find(|gpu| column.is_of(&gpu.key)) else { return Vec::new() };
     let device = |major, minor| Device { kind: DeviceType::Char, major, minor };
     let gate = gpu.major.zip(gpu.minor).map(|(major, minor)| (device(major, minor), Request::ReadWrite));
-    let instance = gpu.mig.iter().find(|mig| mig.key(gpu).as_deref() == Some(column));
+    let instance = gpu.mig.iter().find(|mig| mig.compute_key(gpu).as_ref() == Some(column));
     let capabilities = |mig: &MigInstance| {
         let major = mig.major;
         let minors = [mig.gi_minor, mig.ci_minor].into_iter().flatten();

@@ -32,8 +32,7 @@ pub(super) fn of_node(options: &Options, log: &mut Log) -> GpuFacts {
         return facts;
     }
     let named = options.mig_list.clone();
-    // What is wrong with the configuration is told with what it says of owners.
-    let named = named.or_else(|| site_config::read(options, &mut Log::new(None)).mig.list);
+    let named = named.or_else(|| site_config::read(options, log).mig.list);
     let mig_list = named.and_then(|path| {
         let mut text = Vec::new();
         let read = open_readable(&path).and_then(|file| read_all(file, &mut text, LIST_LIMIT));

@@ -11,8 +11,10 @@ use std::io::{self, Write};
 use super::names::counted;
 use super::table::{self, Last};
 use super::{Style, gpus, names, owner, sanitize};
-use crate::model::GpuEvidence;
-use crate::report::{ActiveProcess, Activity, Gpu, GpuUse, Payload, QuietHolder, Rates, StreamUse, Work};
+use crate::model::{GpuEvidence, GpuKey};
+use crate::report::{
+    ActiveProcess, Activity, ActivityAnswer, Gpu, GpuUse, QuietHolder, Rates, StreamUse, Work,
+};
 use amounts::{byte_rate, bytes, count, idle};
 
 use amounts::gpu;
@@ -27,16 +29,21 @@ const OWNER: usize = 20;
 const SHOWN: usize = 40;
 
 /// Prints the activity of an answer as `gpumap activity` shows it.
-pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
-    write_next(out, style, payload, &mut Told::default())
+pub fn write(out: &mut dyn Write, style: Style, answer: &ActivityAnswer) -> io::Result<()> {
+    write_next(out, style, answer, &mut Told::default())
 }
 
 /// The same of an interval after others, of which `told` knows what was said.
-pub fn write_next(out: &mut dyn Write, style: Style, payload: &Payload, told: &mut Told) -> io::Result<()> {
-    let Some(activity) = payload.activity.as_deref() else {
+pub fn write_next(
+    out: &mut dyn Write,
+    style: Style,
+    answer: &ActivityAnswer,
+    told: &mut Told,
+) -> io::Result<()> {
+    let Some(activity) = answer.activity.as_deref() else {
         return writeln!(out, "Nobody counts calls here.");
     };
-    let gpus = payload.gpus.as_deref().unwrap_or_default();
+    let gpus = answer.gpus.as_slice();
     let processes: Vec<&ActiveProcess> = activity.processes.iter().collect();
     writeln!(out, "{}", heading(activity))?;
     table(out, style, activity, &processes, &|_| true, gpus)?;
@@ -60,7 +67,7 @@ pub(super) fn section(
         writeln!(out, "\nActivity: {}", none(activity))?;
         return notes::of_counting(out, style, activity, told);
     }
-    writeln!(out, "\nActivity since {}", sanitize::text(&activity.since))?;
+    writeln!(out, "\nActivity since {}", sanitize::text(activity.since.as_str()))?;
     table(out, style, activity, &processes, &|_| false, gpus)?;
     notes::of_processes(out, style, &processes, gpus, told)?;
     notes::of_counting(out, style, activity, told)
@@ -68,11 +75,14 @@ pub(super) fn section(
 
 /// Since when there was no call: a library that was found later is counted since then.
 fn none(activity: &Activity) -> String {
-    let since = sanitize::text(&activity.since);
+    let since = sanitize::text(activity.since.as_str());
     match activity.libraries.iter().map(|library| &library.since).max() {
         None => format!("no call; no driver's library was found since {since}"),
         Some(latest) if *latest > activity.since => {
-            format!("no call since {}; not all libraries were counted before that", sanitize::text(latest))
+            format!(
+                "no call since {}; not all libraries were counted before that",
+                sanitize::text(latest.as_str())
+            )
         }
         Some(_) => format!("no call since {since}"),
     }
@@ -80,9 +90,7 @@ fn none(activity: &Activity) -> String {
 
 /// `12:00:02Z  2.0 s: 3 processes on 2 GPUs, 100.4k launches/s, 1.2 GiB/s copied`
 fn heading(activity: &Activity) -> String {
-    let time = activity.at.split('T').nth(1).unwrap_or(&activity.at);
-    let time = time.split(['.', 'Z']).next().unwrap_or_default();
-    let mut gpus: Vec<&String> = activity
+    let mut gpus: Vec<&GpuKey> = activity
         .processes
         .iter()
         .flat_map(|process| &process.gpus)
@@ -91,14 +99,15 @@ fn heading(activity: &Activity) -> String {
     gpus.sort();
     gpus.dedup();
     let who = format!("{} on {}", counted(activity.processes.len(), "process"), counted(gpus.len(), "GPU"));
-    let time = format!("{}Z", sanitize::text(time));
+    let clock = activity.at.clock();
+    let clock = sanitize::text(&clock);
     match (&activity.per_second, activity.interval_seconds) {
         (Some(rates), Some(seconds)) => format!(
-            "{time}  {seconds:.1} s: {who}, {} launches/s, {} copied per second",
+            "{clock}  {seconds:.1} s: {who}, {} launches/s, {} copied per second",
             count(rates.launches + rates.graph_launches),
             byte_rate(rates.copied_bytes)
         ),
-        _ => format!("{time}  since {}: {who}", sanitize::text(&activity.since)),
+        _ => format!("{clock}  since {}: {who}", sanitize::text(activity.since.as_str())),
     }
 }
 
@@ -178,9 +187,7 @@ fn row(process: &ActiveProcess, one: &GpuUse, gpus: &[Gpu]) -> Vec<String> {
 
 /// A process that holds GPUs and made no call. What it allocated before is not known.
 fn quiet_row(activity: &Activity, one: &QuietHolder, gpus: &[Gpu]) -> Vec<String> {
-    let time = |text: &str| text.parse::<jiff::Timestamp>().ok();
-    let idle =
-        time(&activity.at).zip(time(&one.since)).map(|(at, since)| at.duration_since(since).as_secs_f64());
+    let idle = activity.at.since(&one.since).map(|idle| idle.as_secs_f64());
     let owner = one.owner.as_ref();
     let known = |text: &str| if one.partial { "?" } else { text }.to_owned();
     vec![
@@ -262,9 +269,9 @@ mod tests {
     /// Make sure that "no call since" names a moment since which calls are counted.
     #[test]
     fn since_when_there_was_no_call() {
-        let library = |since: &str| CountedLibrary { since: since.to_owned(), ..CountedLibrary::default() };
+        let library = |since: &str| CountedLibrary { since: since.into(), ..CountedLibrary::default() };
         let of = |libraries| {
-            none(&Activity { since: "2026-11-25T10:43:10.944Z".to_owned(), libraries, ..Activity::default() })
+            none(&Activity { since: "2026-11-25T10:43:10.944Z".into(), libraries, ..Activity::default() })
         };
         assert_eq!(of(vec![library("2026-11-25T10:43:10.944Z")]), "no call since 2026-11-25T10:43:10.944Z");
         assert_eq!(
@@ -278,8 +285,8 @@ mod tests {
     /// its calls may have found no room.
     #[test]
     fn without_a_call() {
-        let activity = Activity { at: "2026-11-25T10:05:00Z".to_owned(), ..Activity::default() };
-        let one = QuietHolder { pid: 7, since: "2026-11-25T10:00:00Z".to_owned(), ..QuietHolder::default() };
+        let activity = Activity { at: "2026-11-25T10:05:00Z".into(), ..Activity::default() };
+        let one = QuietHolder { pid: 7, since: "2026-11-25T10:00:00Z".into(), ..QuietHolder::default() };
         let amounts = |one: &QuietHolder| quiet_row(&activity, one, &[]).split_off(5);
         assert_eq!(amounts(&one), ["0", "-", "?", "-", "0", ">5m"]);
         assert_eq!(amounts(&QuietHolder { partial: true, ..one }), ["?"; 6]);
@@ -291,7 +298,7 @@ mod tests {
     fn rows_of_the_past() {
         let work = |launches| Work { launches, ..Work::default() };
         let unknown = |recent| GpuUse { counts: work(7), interval: Some(work(recent)), ..GpuUse::default() };
-        let known = GpuUse { gpu: Some("GPU-1".to_owned()), ..GpuUse::default() };
+        let known = GpuUse { gpu: Some("GPU-1".into()), ..GpuUse::default() };
         let process = ActiveProcess { gpus: vec![known, unknown(0)], ..ActiveProcess::default() };
         assert!(is_past(&process, &unknown(0)) && !is_past(&process, &unknown(1)));
         let alone = ActiveProcess { gpus: vec![unknown(0)], ..ActiveProcess::default() };

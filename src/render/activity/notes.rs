@@ -44,7 +44,7 @@ pub(super) fn of_processes(
         format!(
             "{}: counted since {}, what it did before is not known",
             process.pid,
-            sanitize::text(&process.since)
+            sanitize::text(process.since.as_str())
         )
     });
     lines(out, style, told.new_ones(partial.collect()), "processes that were there before")?;
@@ -217,7 +217,7 @@ mod tests {
         let processes = [
             ActiveProcess {
                 pid: 7,
-                ended_at: Some("2026-11-25T10:04:00Z".to_owned()),
+                ended_at: Some("2026-11-25T10:04:00Z".into()),
                 errors: vec![
                     error(2, 14, Some("CUDA_ERROR_OUT_OF_MEMORY"), false),
                     error(700, 1, Some("CUDA_ERROR_ILLEGAL_ADDRESS"), true),
@@ -229,7 +229,7 @@ mod tests {
             },
             ActiveProcess {
                 pid: 8,
-                since: "2026-11-25T10:00:00Z".to_owned(),
+                since: "2026-11-25T10:00:00Z".into(),
                 partial: true,
                 calls: vec![call(8, 10_800.0), call(9, 3.0), call(10, 0.2)],
                 gpus: vec![unknown],

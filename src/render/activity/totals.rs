@@ -7,18 +7,18 @@ use super::super::names::counted;
 use super::amounts::{bytes, count, duration, idle};
 use crate::render::table::{self, Last};
 use crate::render::{Style, owner, sanitize};
-use crate::report::{Activity, CallError, Gpu, GpuWork, OwnerWork, Payload};
+use crate::report::{Activity, ActivityAnswer, CallError, Gpu, GpuWork, OwnerWork};
 
 /// Prints the totals of an answer; `named` are the jobs that were asked for.
-pub fn write(out: &mut dyn Write, style: Style, payload: &Payload, named: &[String]) -> io::Result<()> {
-    let Some(activity) = payload.activity.as_deref() else {
+pub fn write(out: &mut dyn Write, style: Style, answer: &ActivityAnswer, named: &[String]) -> io::Result<()> {
+    let Some(activity) = answer.activity.as_deref() else {
         return writeln!(out, "Nobody counts calls here.");
     };
-    let gpus = payload.gpus.as_deref().unwrap_or_default();
+    let gpus = answer.gpus.as_slice();
     if activity.totals.is_empty() {
         let whose = if named.is_empty() { String::new() } else { format!(" of job {}", named.join(", ")) };
-        let since = sanitize::text(&activity.since);
-        let until = sanitize::text(&activity.at);
+        let since = sanitize::text(activity.since.as_str());
+        let until = sanitize::text(activity.at.as_str());
         writeln!(out, "No call{} was counted from {since} to {until}.", sanitize::text(&whose))?;
         return missing(out, activity);
     }
@@ -70,8 +70,8 @@ fn write_owner(
     writeln!(
         out,
         "  from {} to {}: {}",
-        sanitize::text(&one.since),
-        sanitize::text(&one.until),
+        sanitize::text(one.since.as_str()),
+        sanitize::text(one.until.as_str()),
         idle(one.seconds)
     )?;
     let header = ["GPU", "LAUNCHES", "COPIED", "PEAK MEMORY", "WAITED", "FAILED", "IDLE"];
@@ -130,12 +130,12 @@ mod tests {
     fn text_with(totals: Vec<OwnerWork>, unattributed: Option<Unattributed>) -> String {
         let activity = Activity {
             unattributed,
-            since: "2026-11-25T10:00:00Z".to_owned(),
-            at: "2026-11-25T11:00:00Z".to_owned(),
+            since: "2026-11-25T10:00:00Z".into(),
+            at: "2026-11-25T11:00:00Z".into(),
             totals,
             ..Activity::default()
         };
-        let payload = Payload { activity: Some(Box::new(activity)), ..Payload::default() };
+        let payload = ActivityAnswer { activity: Some(Box::new(activity)), ..ActivityAnswer::default() };
         let mut out = Vec::new();
         let style = Style { width: 100, ..Style::default() };
         write(&mut out, style, &payload, &["4711".to_owned()]).unwrap();
@@ -153,7 +153,7 @@ mod tests {
             ..Work::default()
         };
         let gpu = GpuWork {
-            gpu: Some("GPU-1".to_owned()),
+            gpu: Some("GPU-1".into()),
             counts,
             peak_bytes: 1 << 30,
             peak_at_most_bytes: 3 << 30,
@@ -162,8 +162,8 @@ mod tests {
         };
         let one = OwnerWork {
             owner: Some(Owner { kind: OwnerKind::Slurm, job_id: Some(4711), ..Owner::default() }),
-            since: "2026-11-25T10:00:00Z".to_owned(),
-            until: "2026-11-25T10:02:00Z".to_owned(),
+            since: "2026-11-25T10:00:00Z".into(),
+            until: "2026-11-25T10:02:00Z".into(),
             seconds: 120.0,
             processes: 2,
             gpus: vec![gpu],

@@ -40,10 +40,10 @@ pub(super) fn section(view: &View<'_>) -> Markup {
 fn facts(view: &View<'_>) -> Markup {
     let document = &view.page.document;
     let rows = [
-        ("Node", &document.host.name),
+        ("Node", document.host.name.as_str()),
         ("Boot", &document.host.boot_id),
         ("Kernel", &document.host.kernel),
-        ("Observed", &document.taken_at),
+        ("Observed", document.taken_at.as_str()),
         ("gpumap", &document.version),
     ];
     html! {
@@ -64,7 +64,7 @@ fn mode(mode: CgroupMode) -> &'static str {
 
 /// The options that change what the page says.
 fn options(view: &View<'_>) -> String {
-    let Some(audit) = &view.page.document.payload.audit else { return String::new() };
+    let audit = &view.page.audit;
     let quoted =
         |text: &str| format!("'{}'", super::super::sanitize::short(text, 200, "…").replace('\'', "'\\''"));
     let allocated = audit.options.allocated.iter().map(|list| format!(" --allocated {}", quoted(list)));

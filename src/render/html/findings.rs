@@ -7,6 +7,7 @@ use super::super::names::counted;
 use super::super::{audit, owner};
 use super::text;
 use super::text::View;
+use crate::model::Time;
 use crate::report::{Decision, Finding};
 
 /// Entries of a kind that are shown of one finding.
@@ -14,7 +15,7 @@ const SHOWN: usize = 12;
 
 /// The section.
 pub(super) fn section(view: &View<'_>) -> Markup {
-    let remarks = view.page.document.payload.audit.iter().flat_map(|audit| &audit.remarks);
+    let remarks = &view.page.audit.remarks;
     html! {
         section #findings aria-labelledby="findings-title" {
             div.title { h2 #findings-title { "Findings" } p.muted { "Where GPUs are not isolated as they should be." } }
@@ -95,7 +96,7 @@ pub(super) fn header(view: &View<'_>) -> Markup {
                 p.brand { (mark()) "gpumap" span.muted { " · who may use which GPU, and why" } }
                 h1 { bdi { (text::host(document)) } }
                 p.facts {
-                    span { "Observed " time datetime=(moment(&document.taken_at)) { (pretty(&document.taken_at)) } }
+                    span { "Observed " time datetime=(machine(&document.taken_at)) { (pretty(&document.taken_at)) } }
                     @if !document.host.kernel.is_empty() { span { "Linux " (text::name(&document.host.kernel)) } }
                     span { "gpumap " (text::name(&document.version)) }
                 }
@@ -125,22 +126,20 @@ fn mark() -> Markup {
 }
 
 /// Time as `<time>` wants it; gpumap writes RFC 3339.
-fn moment(time: &str) -> String {
-    super::super::sanitize::short(time, 40, "")
+fn machine(time: &Time) -> String {
+    super::super::sanitize::short(time.as_str(), 40, "")
 }
 
 /// `2026-11-21 09:17:03 UTC` for people.
-fn pretty(time: &str) -> String {
-    let time = moment(time);
-    let is_utc = time.ends_with('Z');
-    let seconds = time.trim_end_matches('Z').split('.').next().unwrap_or_default().replace('T', " ");
-    if is_utc && time.len() >= 19 { format!("{seconds} UTC") } else { time }
+fn pretty(time: &Time) -> String {
+    let second = time.timestamp().map(|time| time.strftime("%F %T UTC").to_string());
+    second.unwrap_or_else(|| machine(time))
 }
 
 /// Links to the sections, with how much each has.
 pub(super) fn navigation(view: &View<'_>) -> Markup {
     let page = view.page;
-    let policies = page.document.payload.policies.as_ref().map_or(0, std::collections::BTreeMap::len);
+    let policies = page.document.payload.policies.len();
     let sections = [
         ("matrix", "Matrix", page.rows.len()),
         ("findings", "Findings", view.findings.len()),

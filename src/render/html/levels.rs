@@ -37,7 +37,7 @@ fn card(view: &View<'_>, number: usize, stack: &PageStack) -> Markup {
                 (table(view, number, stack))
             }
             p.rule { (text::sentence(&stack.rule)) " "
-                @if view.page.document.payload.policies.as_ref().is_some_and(|all| all.contains_key(&stack.policy)) {
+                @if view.page.document.payload.policies.contains_key(&stack.policy) {
                     a href={ "#" (rules::anchor(&stack.policy)) } { "Rules" }
                 }
             }
@@ -70,7 +70,7 @@ fn title(view: &View<'_>, stack: &PageStack) -> Markup {
 }
 
 fn cgroups(view: &View<'_>, stack: &PageStack) -> Markup {
-    let all = view.page.document.payload.cgroups.as_deref().unwrap_or_default();
+    let all = view.page.document.payload.cgroups.as_slice();
     let mine: Vec<&Cgroup> = stack.cgroups.iter().filter_map(|place| all.get(*place)).collect();
     let Some((first, rest)) = mine.split_first() else { return html! {} };
     html! {

@@ -38,7 +38,7 @@ fn table(view: &View<'_>) -> Markup {
 }
 
 fn row(view: &View<'_>, one: &PageProcess) -> Markup {
-    let cgroups = view.page.document.payload.cgroups.as_deref().unwrap_or_default();
+    let cgroups = view.page.document.payload.cgroups.as_slice();
     let Some(found) = cgroups.get(one.cgroup).and_then(|cgroup| cgroup.processes.get(one.process)) else {
         return html! {};
     };
@@ -81,7 +81,7 @@ pub(super) fn gpus_section(view: &View<'_>) -> Markup {
     html! {
         section #gpus aria-labelledby="gpus-title" {
             div.title { h2 #gpus-title { "GPUs" } p.muted { "Slurm, CUDA and nvidia-smi number them differently; the page calls them by their device nodes." } }
-            @if view.gpus.is_empty() { p.empty { (gpus::none(&view.page.document.payload)) "." } }
+            @if view.gpus.is_empty() { p.empty { (gpus::none(view.page.document.payload.gpus_unread)) "." } }
             @else {
                 div.scroll tabindex="0" role="group" aria-label="List of GPUs" {
                     table {

@@ -14,7 +14,7 @@ const SHOWN: usize = 100;
 
 /// The section.
 pub(super) fn section(view: &View<'_>) -> Markup {
-    let policies = view.page.document.payload.policies.iter().flatten();
+    let policies = &view.page.document.payload.policies;
     html! {
         section #rules aria-labelledby="rules-title" {
             div.title { h2 #rules-title { "Rules" } p.muted { "What the programs decide together, read from their instructions, for every device." } }

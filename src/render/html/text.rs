@@ -7,8 +7,10 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest as _, Sha256};
 
 use super::super::{gpus, names, owner, sanitize};
-use crate::model::{AllocationSource, Severity, Verdict};
-use crate::report::{Document, Finding, Gpu, GpuSet, OwnerSets, Page, PageColumn, PageCut, Program};
+use crate::model::{AllocationSource, GpuKey, Severity, Verdict};
+use crate::report::{
+    Document, Finding, Gpu, GpuSet, NodeAnswer, OwnerSets, Page, PageColumn, PageCut, Program,
+};
 
 /// Characters of a name and of a path.
 const NAME: usize = 80;
@@ -37,7 +39,7 @@ pub(super) fn brief(text: &str) -> Markup {
 }
 
 /// The node's name.
-pub(super) fn host(document: &Document) -> String {
+pub(super) fn host(document: &Document<NodeAnswer>) -> String {
     match document.host.name.as_str() {
         "" => "a node".to_owned(),
         name => sanitize::short(name, NAME, "…"),
@@ -50,7 +52,7 @@ pub(super) fn column(view: &View<'_>, column: &PageColumn) -> String {
 }
 
 /// GPUs and instances by key: `nvidia0-1`; `none` if there are none.
-pub(super) fn keys(view: &View<'_>, keys: &[String]) -> String {
+pub(super) fn keys(view: &View<'_>, keys: &[GpuKey]) -> String {
     let all: Vec<String> = keys.iter().map(|key| gpus::instance_name(key, view.gpus)).collect();
     match names::set(all) {
         none if none.is_empty() => "none".to_owned(),
@@ -133,15 +135,15 @@ impl<'a> View<'a> {
         let payload = &page.document.payload;
         Self {
             page,
-            gpus: payload.gpus.as_deref().unwrap_or_default(),
+            gpus: &payload.gpus,
             owners: payload.owners.as_deref().unwrap_or_default(),
-            findings: payload.findings.as_deref().unwrap_or_default(),
+            findings: &page.findings,
         }
     }
 
     /// A program of the answer.
     pub(super) fn program(&self, id: u32) -> Option<&'a Program> {
-        self.page.document.payload.programs.as_ref()?.get(&id)
+        self.page.document.payload.programs.get(&id)
     }
 }
 

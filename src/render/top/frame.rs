@@ -57,11 +57,10 @@ fn gpus(moment: &Moment) -> String {
 /// The time of the facts, and whether they are kept up to date.
 fn right(state: &State, width: u16) -> String {
     let moment = state.moment();
-    // The clock of `2026-11-21T10:02:11.123Z`, which is UTC and says so.
-    let clock = moment.taken_at.get(11..19).unwrap_or("").to_owned();
-    let clock = if clock.is_empty() { clock } else { format!("{}Z", sanitize::short(&clock, 8, "")) };
+    let clock = sanitize::short(&moment.taken_at.clock(), 9, "");
     // A narrow screen has no room for the day.
-    let day = if width < 100 { String::new() } else { sanitize::short(&moment.taken_at, 10, "") + " " };
+    let day =
+        if width < 100 { String::new() } else { sanitize::short(moment.taken_at.as_str(), 10, "") + " " };
     match &moment.origin {
         _ if state.is_frozen() => format!("FROZEN at {clock}"),
         Origin::Live => format!("live {clock}"),

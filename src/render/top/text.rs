@@ -92,8 +92,8 @@ fn about(state: &State, detail: &Detail, is_ascii: bool) -> Vec<String> {
         };
         lines.extend(sets(cell).map(word));
     }
-    let key = moment.matrix.columns.get(*column).map(String::as_str).unwrap_or_default();
-    lines.extend(row.limits_on(key).iter().map(limit));
+    let limits = moment.matrix.columns.get(*column).map(|key| row.limits_on(key)).unwrap_or_default();
+    lines.extend(limits.iter().map(limit));
     lines.push(format!("  {:<10} {}", "cgroup", sanitize::with_hex(&row.cgroup, row.cgroup_hex.as_deref())));
     lines.push(String::new());
     lines

@@ -35,7 +35,7 @@ fn lost(lines: &str) -> Observation {
 }
 
 fn of(observation: &Observation, request: &RepairRequest) -> Repair {
-    plan(observation, &SCOPE.into(), request, &TimeLimit::default()).unwrap().repair.unwrap()
+    plan(observation, &SCOPE.into(), request, &TimeLimit::default()).unwrap()
 }
 
 fn state(repair: &Repair) -> String {
@@ -101,7 +101,7 @@ fn what_was_never_granted() {
     let mut observation = lost("DevicePolicy=strict");
     for program in &mut observation.programs {
         let time = if program.id == 1727 { "2026-01-01T00:00:00Z" } else { "2026-02-01T00:00:00Z" };
-        program.loaded_at = time.to_owned();
+        program.loaded_at = time.into();
     }
     let repair = of(&observation, &RepairRequest::default());
     assert_eq!((state(&repair).as_str(), repair.steps.len()), ("unknown", 0));
@@ -129,8 +129,7 @@ fn what_a_service_was_never_granted() {
         ("/system.slice/container.service/box".into(), 9001, attached(&[1722]));
     let path = below.path.clone();
     observation.cgroups.push(below);
-    let repair =
-        plan(&observation, &path, &RepairRequest::default(), &TimeLimit::default()).unwrap().repair.unwrap();
+    let repair = plan(&observation, &path, &RepairRequest::default(), &TimeLimit::default()).unwrap();
     assert_eq!((state(&repair).as_str(), repair.steps.len()), ("unknown", 0));
     assert!(repair.refusals[0].contains("nothing says that more was ever granted"), "{:?}", repair.refusals);
 }
@@ -142,8 +141,7 @@ fn nothing_is_missing() {
     let before = load("nodes/systemd-before-reload.json");
     let repair = of(&before, &RepairRequest::default());
     assert_eq!((state(&repair).as_str(), repair.missing.len()), ("nothing-missing", 0));
-    let root =
-        plan(&before, &"/".into(), &RepairRequest::default(), &TimeLimit::default()).unwrap().repair.unwrap();
+    let root = plan(&before, &"/".into(), &RepairRequest::default(), &TimeLimit::default()).unwrap();
     assert_eq!(state(&root), "unknown");
     assert!(root.refusals[0].contains("nothing says what should be allowed"), "{:?}", root.refusals);
 }
@@ -264,16 +262,14 @@ fn others_do_not_gain() {
     let (one, two) = (child("one", &[], 9001), child("two", &[], 9002));
     observation.cgroups.extend([one, two]);
     let path = Text::from(format!("{SCOPE}/one").as_str());
-    let repair =
-        plan(&observation, &path, &RepairRequest::default(), &TimeLimit::default()).unwrap().repair.unwrap();
+    let repair = plan(&observation, &path, &RepairRequest::default(), &TimeLimit::default()).unwrap();
     assert_eq!((state(&repair).as_str(), repair.steps.len()), ("missing", 0));
     assert!(repair.refusals[0].contains("others too, who would gain from it"), "{:?}", repair.refusals);
     // With the whole unit all of it is meant.
     let whole = of(&observation, &RepairRequest::default());
     assert_eq!(whole.steps.len(), 1, "{:?}", whole.refusals);
     observation.scope.clear();
-    let unseen =
-        plan(&observation, &path, &RepairRequest::default(), &TimeLimit::default()).unwrap().repair.unwrap();
+    let unseen = plan(&observation, &path, &RepairRequest::default(), &TimeLimit::default()).unwrap();
     assert!(unseen.refusals[0].contains("was not seen"), "{:?}", unseen.refusals);
 }
 
@@ -314,10 +310,7 @@ fn hostile_names_are_no_units() {
     observation.cgroups[2].path = evil.into();
     observation.units[0].cgroup = evil.into();
     observation.units[0].name = "a$(reboot).scope".into();
-    let repair = plan(&observation, &evil.into(), &RepairRequest::default(), &TimeLimit::default())
-        .unwrap()
-        .repair
-        .unwrap();
+    let repair = plan(&observation, &evil.into(), &RepairRequest::default(), &TimeLimit::default()).unwrap();
     assert!(
         repair.steps.is_empty() && repair.refusals[0].contains("no name that systemd gives"),
         "{:?}",

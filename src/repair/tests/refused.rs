@@ -58,7 +58,7 @@ fn rules(text: &str) -> Vec<Rule> {
 /// planned.
 fn refused(observation: &Observation, path: &str, request: RepairRequest) -> Repair {
     let (payload, change) = prepare(observation, &path.into(), &request, &TimeLimit::default()).unwrap();
-    let repair = payload.repair.unwrap();
+    let repair = payload.repair;
     assert!(
         change.is_none() && repair.replacement.is_none() && repair.steps.is_empty(),
         "{path}: {repair:#?}"
@@ -189,7 +189,7 @@ fn a_limit_set_since() {
     let list = "DevicePolicy=strict\nDeviceAllow=/dev/char/1:3 rwm";
     let at = |time: &str| {
         let mut observation = lost(list);
-        observation.units[0].devices_changed_at = Some(time.to_owned());
+        observation.units[0].devices_changed_at = Some(time.into());
         observation
     };
     let runtimes = lost(list).programs.iter().find(|program| program.id == 1722).unwrap().loaded_at.clone();
@@ -211,6 +211,6 @@ fn a_limit_set_since() {
         ),
     ] {
         let (payload, _) = prepare(&at(time), &SCOPE.into(), &request, &TimeLimit::default()).unwrap();
-        assert_eq!(payload.repair.unwrap().steps.len(), 1, "{time}");
+        assert_eq!(payload.repair.steps.len(), 1, "{time}");
     }
 }

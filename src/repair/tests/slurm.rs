@@ -27,7 +27,7 @@ pub(super) fn replace(observation: &mut Observation, path: &str, id: u32, rules:
     let decoder = &mut Decoder::new();
     let policy = decoder.policy_of_text(rules).unwrap();
     let compiled = analyse::compiled(decoder, policy).unwrap();
-    let loaded_at = "2026-11-21T09:20:00Z".to_owned();
+    let loaded_at = "2026-11-21T09:20:00Z".into();
     observation.programs.push(Program { id, loaded_at, ..compiled });
     let cgroup = observation.cgroups.iter_mut().find(|cgroup| cgroup.path.lossy() == path).unwrap();
     cgroup.own = Answer::Known(Attached { programs: vec![id], flags: 1, ..Attached::default() });
@@ -52,7 +52,7 @@ fn settle(observation: &mut Observation) {
 }
 
 fn of(observation: &Observation, path: &str, request: &RepairRequest) -> Repair {
-    plan(observation, &path.into(), request, &TimeLimit::default()).unwrap().repair.unwrap()
+    plan(observation, &path.into(), request, &TimeLimit::default()).unwrap()
 }
 
 fn found(observation: &Observation, path: &str) -> Repair {
@@ -92,7 +92,7 @@ fn untouched() {
             assert_eq!(state(&repair), "nothing-missing", "{below} {gres}: {:?}", repair.refusals);
             let intention = repair.intention.unwrap();
             assert_eq!(intention.source, IntentionSource::SlurmAllocation);
-            assert_eq!(intention.as_of.as_deref(), Some("2026-11-21T09:16:48Z"));
+            assert_eq!(intention.as_of, Some("2026-11-21T09:16:48Z".into()));
         }
         node.slurm.gres_conf = None;
     }
@@ -186,14 +186,14 @@ fn files_that_do_not_say_it() {
         (with(&text("Name=gpu File=/dev/nvidia[0-3] Bogus=1")), "bogus is not known"),
         (with(&text("Name=gpu File=/dev/nvidia[0-7]")), "no GPU of the inventory"),
         (
-            with(&|node| node.slurm.gres_conf_modified_at = Some("2026-11-21T09:17:00Z".to_owned())),
+            with(&|node| node.slurm.gres_conf_modified_at = Some("2026-11-21T09:17:00Z".into())),
             "was changed at 2026-11-21T09:17:00Z, after Slurm attached",
         ),
     ] {
         assert_eq!((state(&repair).as_str(), repair.missing.len()), ("unknown", 0), "{why}");
         assert!(repair.refusals[0].contains(why), "{why}: {:?}", repair.refusals);
     }
-    let older = with(&|node| node.slurm.gres_conf_modified_at = Some("2026-11-01T00:00:00Z".to_owned()));
+    let older = with(&|node| node.slurm.gres_conf_modified_at = Some("2026-11-01T00:00:00Z".into()));
     assert_eq!(minors(&older), [1, 2]);
     assert!(older.intention.unwrap().what.ends_with("/etc/slurm/gres.conf of 2026-11-01T00:00:00Z"));
 }
@@ -241,10 +241,7 @@ fn containers_in_jobs() {
     let inside =
         node.cgroups.iter().filter(|cgroup| cgroup.own.known().is_some_and(|own| !own.programs.is_empty()));
     for cgroup in inside {
-        let repair = plan(&node, &cgroup.path, &RepairRequest::default(), &TimeLimit::default())
-            .unwrap()
-            .repair
-            .unwrap();
+        let repair = plan(&node, &cgroup.path, &RepairRequest::default(), &TimeLimit::default()).unwrap();
         let source = repair.intention.map(|intention| intention.source);
         let is_slurms = source == Some(IntentionSource::SlurmAllocation);
         let is_containers = repair

@@ -8,7 +8,7 @@ mod work;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{CountTable, GpuEvidence, Owner, ProbeEngine};
+use crate::model::{CountTable, GpuEvidence, GpuKey, Owner, ProbeEngine, Time};
 use crate::observation::{GpuApi, Uncovered};
 
 pub use work::{
@@ -20,9 +20,9 @@ pub use work::{
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Activity {
     /// When counting began, RFC 3339.
-    pub since: String,
+    pub since: Time,
     /// When the counts were read, RFC 3339.
-    pub at: String,
+    pub at: Time,
     /// How many seconds before the answer that was; left out where the counts were
     /// read for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -98,9 +98,9 @@ pub struct QuietHolder {
     /// Whose cgroup that is.
     pub owner: Option<Owner>,
     /// Since when its calls would be counted, RFC 3339.
-    pub since: String,
+    pub since: Time,
     /// Keys of the GPUs that it has open.
-    pub gpus: Vec<String>,
+    pub gpus: Vec<GpuKey>,
     /// Whether it may have made calls that found no room: then nothing is known of it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
@@ -131,7 +131,7 @@ pub struct CountedLibrary {
     /// Whose interface it has.
     pub api: GpuApi,
     /// Since when its calls are counted, RFC 3339.
-    pub since: String,
+    pub since: Time,
     /// How many of its functions are counted.
     pub functions: u32,
 }
@@ -164,7 +164,7 @@ pub struct ActiveProcess {
     /// Whose cgroup that is.
     pub owner: Option<Owner>,
     /// Since when its calls are counted, RFC 3339.
-    pub since: String,
+    pub since: Time,
     /// Whether it may have made calls before that: then contexts and memory of
     /// before are not known. Or whether something of it found no room: see `lost`.
     pub partial: bool,
@@ -177,7 +177,7 @@ pub struct ActiveProcess {
     pub calls: Vec<CallNow>,
     /// When it ended or executed another program, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ended_at: Option<String>,
+    pub ended_at: Option<Time>,
     /// Whether it executed another program; what that one does is another entry.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub executed: bool,
@@ -200,7 +200,7 @@ pub struct CallNow {
     /// The function.
     pub function: String,
     /// When the call began, RFC 3339.
-    pub since: String,
+    pub since: Time,
     /// How many seconds before the reading that was.
     pub seconds: f64,
     /// Whether the thread waits for the GPU in it.
@@ -215,10 +215,10 @@ pub struct GpuUse {
     /// The device as the process counts; null where its context is not known.
     pub ordinal: Option<u32>,
     /// Key of the GPU in the inventory; null where it is not known.
-    pub gpu: Option<String>,
+    pub gpu: Option<GpuKey>,
     /// The MIG instance, `KEY/GI/CI`, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub instance: Option<String>,
+    pub instance: Option<GpuKey>,
     /// The UUID that the driver told the process, without `GPU-` or `MIG-`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
@@ -246,9 +246,9 @@ pub struct GpuUse {
     /// The memory that it has allocated.
     pub memory: MemoryUse,
     /// Its first call, RFC 3339; null if it only allocated memory.
-    pub first_used: Option<String>,
+    pub first_used: Option<Time>,
     /// Its last call.
-    pub last_used: Option<String>,
+    pub last_used: Option<Time>,
     /// How many seconds before the reading that was; 0 while a thread is in a call about
     /// the GPU.
     pub idle_seconds: Option<f64>,
@@ -294,7 +294,7 @@ pub struct OwnerActivity {
     /// How many.
     pub processes: usize,
     /// The GPUs that they did something on, as far as they are known.
-    pub gpus: Vec<String>,
+    pub gpus: Vec<GpuKey>,
     /// How many of their uses are of a GPU that is not known.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unknown_gpus: usize,

@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{CountTable, Owner};
+use crate::model::{CountTable, GpuKey, Owner, Time};
 use crate::observation::GpuApi;
 
 /// Calls that succeeded or were enqueued, and what they moved.
@@ -152,9 +152,9 @@ pub struct OwnerWork {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_nobodys: bool,
     /// Since when its calls are counted, RFC 3339.
-    pub since: String,
+    pub since: Time,
     /// When its last process ended, or the reading where one is still there.
-    pub until: String,
+    pub until: Time,
     /// The seconds from the one to the other.
     pub seconds: f64,
     /// Its processes that made calls.
@@ -207,10 +207,10 @@ impl Unattributed {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GpuWork {
     /// Key of the GPU in the inventory; null for calls of which it is not known.
-    pub gpu: Option<String>,
+    pub gpu: Option<GpuKey>,
     /// The MIG instance, `KEY/GI/CI`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub instance: Option<String>,
+    pub instance: Option<GpuKey>,
     /// What it did.
     pub counts: Work,
     /// Device memory that is allocated now.

@@ -161,12 +161,12 @@ impl DenialsWatcher {
         let mut denied = DeniedEvent {
             request: key.request.letters().to_owned(),
             count: sum.count,
-            last: self.clock.time(sum.last).to_string(),
+            last: self.clock.time(sum.last).into(),
             error: error_name(key.error),
             gpu: self.holdings.gpu(&devices),
             ..DeniedEvent::default()
         };
-        let at = self.clock.time(sum.first).to_string();
+        let at = self.clock.time(sum.first).into();
         let event = Event::at(EventKind::Denied, at).of_process(&subject);
         let (place, refusal) = match seen {
             Some(Seen { place, refusal }) => (place, refusal),

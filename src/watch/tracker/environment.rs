@@ -225,7 +225,7 @@ impl Tracker {
             asked_before: change.before.filter(|_| asked.is_some()),
             asked,
             effective: self.effective(change.name, change.at, subject),
-            ..self.about(EventKind::Visible, at.to_string(), subject)
+            ..self.about(EventKind::Visible, at.into(), subject)
         })
     }
 

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::Tracker;
 use super::environment::chooses;
 use super::state::{TrackedProcess, known};
-use crate::model::{EventCause, EventKind};
+use crate::model::{EventCause, EventKind, Time};
 use crate::observation::{Environment, Text};
 use crate::report::{Asked, Event};
 use crate::watch::node::{CgroupReach, OwnedCgroup};
@@ -108,7 +108,7 @@ impl Tracker {
 
 impl Tracker {
     /// An event about a process in its cgroup, without what happened.
-    pub(super) fn about(&mut self, kind: EventKind, at: String, subject: &EventSubject) -> Event {
+    pub(super) fn about(&mut self, kind: EventKind, at: Time, subject: &EventSubject) -> Event {
         let event = Event::at(kind, at).of_process(subject);
         match self.place(subject) {
             Some(place) => event.in_cgroup(&place.path, place.owner.clone()),

@@ -19,6 +19,7 @@ mod weights;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
+use crate::model::Time;
 use crate::observation::Environment;
 use crate::observe::Options;
 use crate::observe::processes::environment_poll::PolledEnvironment;
@@ -36,7 +37,6 @@ use weights::Weights;
 
 pub use baseline::Baseline;
 pub use poll::Reread;
-pub use state::LastSet;
 
 /// Processes that are kept at most: of one account, and of all.
 const EACH: usize = 1 << 16;
@@ -204,9 +204,9 @@ impl Tracker {
         Some(state)
     }
 
-    /// RFC 3339 of nanoseconds since boot.
-    fn time(&mut self, at: u64) -> String {
-        self.node.time(at).to_string()
+    /// The time of nanoseconds since boot.
+    fn time(&mut self, at: u64) -> Time {
+        self.node.time(at).into()
     }
 
     /// The environment that the process has in memory now.

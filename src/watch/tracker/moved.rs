@@ -192,8 +192,7 @@ mod tests {
     /// and that one of which everything is known is not.
     #[test]
     fn told_again() {
-        let event =
-            Event { moved: Some(MoveEvent::default()), ..Event::at(EventKind::Moved, "then".to_owned()) };
+        let event = Event { moved: Some(MoveEvent::default()), ..Event::at(EventKind::Moved, "then".into()) };
         let mut moves = UndecidedMoves::default();
         let both = |before, after| BeforeAndAfter { before: reach(JOB, before), after: reach("/", after) };
         let known = both(None, None).reported(&MoveEvent::default());

@@ -13,9 +13,10 @@ use super::Tracker;
 use super::environment::{Effect, shorten, value};
 use crate::observation::{Answer, Environment};
 use crate::observe::processes::environment_poll::PolledEnvironment;
-use crate::report::{Asked, Value};
+use crate::report::Asked;
 use crate::watch::EventSubject;
 use crate::watch::node::{CgroupReach, OwnedCgroup};
+use crate::watch::state::{LastValue, SavedProcess};
 
 /// An environment that was read from memory, between two moments in
 /// nanoseconds since boot.
@@ -164,38 +165,27 @@ pub(super) fn known(peek: PolledEnvironment) -> Option<Environment> {
     Some(environment)
 }
 
-/// A process's last changes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LastSet {
-    /// The process.
-    pub pid: u32,
-    /// Its start time in clock ticks since boot.
-    pub start_time: u64,
-    /// The variables of the change: name, value and RFC 3339 time.
-    pub variables: Vec<(String, Value, String)>,
-}
-
 impl Tracker {
     /// The last changes of every process that is there.
-    pub fn last_set(&self) -> Vec<LastSet> {
+    pub fn last_set(&self) -> Vec<SavedProcess> {
         let lost = |state: &TrackedProcess| {
             state.doubtful || state.gaps != self.gaps.of(state.subject.account).count
         };
         let known = self.processes.values().filter(|state| !lost(state));
-        let mut all: Vec<LastSet> = known.filter_map(of).collect();
+        let mut all: Vec<SavedProcess> = known.filter_map(of).collect();
         all.sort_by_key(|one| one.pid);
         all
     }
 }
 
-fn of(state: &TrackedProcess) -> Option<LastSet> {
+fn of(state: &TrackedProcess) -> Option<SavedProcess> {
     let environment = state.environment.as_ref()?;
-    let one = |(name, at): (&String, &jiff::Timestamp)| {
-        Some((name.clone(), value(environment, name)?, at.to_string()))
+    let one = |(name, at): (&String, &Timestamp)| {
+        Some(LastValue { name: name.clone(), at: (*at).into(), value: value(environment, name)? })
     };
     let variables: Vec<_> = state.last_set.iter().filter_map(one).collect();
     let (pid, start_time) = (state.subject.pid, state.subject.start_time);
-    (!variables.is_empty()).then_some(LastSet { pid, start_time, variables })
+    (!variables.is_empty()).then_some(SavedProcess { pid, start_time, variables })
 }
 
 /// How often events were lost, and when for the last time at the latest, in

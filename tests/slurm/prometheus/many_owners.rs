@@ -26,7 +26,7 @@ fn observation() -> Observation {
     let above = [cgroup("/".to_owned(), 1), cgroup("/system.slice".to_owned(), 2)];
     Observation {
         schema: SCHEMA.to_owned(),
-        taken_at: "2026-11-23T02:00:00Z".to_owned(),
+        taken_at: "2026-11-23T02:00:00Z".into(),
         host: Host { cgroup_root: "/sys/fs/cgroup".to_owned(), ..Host::default() },
         scope: vec![Scope { path: "/".into(), recursive: true }],
         cgroups: above.into_iter().chain(containers).collect(),

@@ -70,7 +70,7 @@ impl Scene {
             boot_id: "5a1f0c1e-70b1-4e5d-9c3a-0123456789ab".to_owned(),
             cgroup_root: "/sys/fs/cgroup".to_owned(),
             cgroup_mode: CgroupMode::Unified,
-            boot_time: Some("2026-11-21T06:00:00Z".to_owned()),
+            boot_time: Some("2026-11-21T06:00:00Z".into()),
             slurm_cluster: None,
             ticks_per_second: Some(100),
         };
@@ -80,7 +80,7 @@ impl Scene {
             observation: Observation {
                 schema: SCHEMA.to_owned(),
                 version: "0.1.0".to_owned(),
-                taken_at: NOW.to_owned(),
+                taken_at: NOW.into(),
                 host,
                 scope: vec![Scope { path: "/".into(), recursive: true }],
                 gpu_facts,
@@ -144,7 +144,7 @@ impl Scene {
             name: name.into(),
             tag: format!("{sum:016x}"),
             gpl_compatible: true,
-            loaded_at: LOADED.to_owned(),
+            loaded_at: LOADED.into(),
             xlated: Answer::Known(HexBytes(xlated)),
             ..Program::default()
         });

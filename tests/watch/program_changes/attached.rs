@@ -30,7 +30,7 @@ fn attach_replace_detach() {
         assert_eq!(event.cgroup.unwrap(), node::relative(top.path()));
         assert_eq!((ids(&policy.attached), policy.gone.len()), (vec![id(&a)], 0));
         assert_eq!(policy.attached[0].place.flags, [AttachFlag::Multi]);
-        assert!(!policy.attached[0].loaded_at.is_empty());
+        assert!(policy.attached[0].loaded_at.is_known());
         assert_eq!((policy.lost.len(), policy.gained.len(), policy.equal), (1, 0, false));
         let (to, rule) = (policy.changes[0].to, policy.changes[0].rule.rule);
         assert_eq!((to, rule.major, rule.minor), (Verdict::Deny, Numbers::one(195), Numbers::one(0)));

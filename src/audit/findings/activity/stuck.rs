@@ -8,7 +8,7 @@ use crate::audit::facts::Facts;
 use crate::audit::kind::Kind;
 use crate::audit::tenants::Tenant;
 use crate::audit::{finding, wording};
-use crate::model::{Confidence, Severity};
+use crate::model::{Confidence, GpuKey, Severity, Time};
 use crate::observation::GpuApi;
 use crate::report::{ActiveProcess, Activity, CallError, Finding};
 
@@ -70,7 +70,7 @@ fn report_dead(facts: &Facts<'_>, process: &ActiveProcess) -> Option<Finding> {
         process.errors.iter().filter(|error| error.sticky && error.count > 0).collect();
     let first = sticky.first()?;
     let (cgroup, listed) = observed(facts, process)?;
-    let used: Vec<&String> = process.gpus.iter().filter_map(|one| one.gpu.as_ref()).collect();
+    let used: Vec<&GpuKey> = process.gpus.iter().filter_map(|one| one.gpu.as_ref()).collect();
     let gpus = facts.gpus().iter().filter(|gpu| used.contains(&&gpu.key));
     let clause = |error: &&CallError| format!("{} was returned {} times", name(error), error.count);
     let of_hardware = sticky.iter().any(|error| error.api == GpuApi::Cuda && HARDWARE.contains(&error.code));
@@ -126,10 +126,9 @@ pub(super) fn hanging(facts: &Facts<'_>, activity: &Activity) -> Vec<Finding> {
 fn waits<'a>(activity: &Activity, process: &'a ActiveProcess, limit: f64) -> Option<(&'a str, f64)> {
     let longest = process.calls.iter().filter(|call| call.waits && call.seconds >= limit);
     let longest = longest.max_by(|a, b| a.seconds.total_cmp(&b.seconds))?;
-    let time = |text: &str| text.parse::<jiff::Timestamp>().ok();
-    let at = time(&activity.at)?;
-    let is_quiet = |text: &str| time(text).is_some_and(|it| at.duration_since(it).as_secs_f64() >= limit);
-    let others = process.gpus.iter().filter_map(|one| one.last_used.as_deref());
+    activity.at.timestamp()?;
+    let is_quiet = |last: &Time| activity.at.since(last).is_some_and(|it| it.as_secs_f64() >= limit);
+    let others = process.gpus.iter().filter_map(|one| one.last_used.as_ref());
     let no_other = process.calls.iter().all(|call| call.seconds >= limit) && others.into_iter().all(is_quiet);
     (no_other && process.ended_at.is_none()).then_some((longest.function.as_str(), longest.seconds))
 }
@@ -141,7 +140,7 @@ fn report_hang(
     (processes, least): &Waiting<'_>,
 ) -> Finding {
     let owner = wording::owner(tenant.owner());
-    let used: Vec<&String> =
+    let used: Vec<&GpuKey> =
         processes.iter().flat_map(|it| &it.gpus).filter_map(|one| one.gpu.as_ref()).collect();
     let gpus = facts.gpus().iter().filter(|gpu| used.contains(&&gpu.key));
     let (count, length) = (processes.len(), duration(*least));

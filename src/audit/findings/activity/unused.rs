@@ -65,9 +65,7 @@ pub(super) fn idle(facts: &Facts<'_>, activity: &Activity) -> Vec<Finding> {
 
 /// How long calls are counted.
 fn counted_seconds(activity: &Activity) -> f64 {
-    let time = |text: &str| text.parse::<jiff::Timestamp>().ok();
-    let counted = time(&activity.at).zip(time(&activity.since));
-    counted.map_or(0.0, |(at, since)| at.duration_since(since).as_secs_f64())
+    activity.at.since(&activity.since).map_or(0.0, |counted| counted.as_secs_f64())
 }
 
 fn report_idle(tenant: &Tenant<'_>, active: &[&ActiveProcess], gpu: &Gpu, limit: f64) -> Option<Finding> {
@@ -176,12 +174,7 @@ fn report_unused(facts: &Facts<'_>, activity: &Activity, tenant: &Tenant<'_>) ->
 
 /// Whether the work of these processes began long enough ago.
 fn is_settled(activity: &Activity, active: &[&ActiveProcess]) -> bool {
-    let time = |text: &str| text.parse::<jiff::Timestamp>().ok();
-    let first = active
-        .iter()
-        .flat_map(|process| &process.gpus)
-        .filter_map(|one| time(one.first_used.as_deref()?))
-        .min();
-    let worked = time(&activity.at).zip(first);
-    worked.is_some_and(|(at, first)| at.duration_since(first).as_secs_f64() >= SETTLED)
+    let uses = active.iter().flat_map(|process| &process.gpus);
+    let times = uses.filter_map(|one| activity.at.since(one.first_used.as_ref()?));
+    times.max().is_some_and(|worked| worked.as_secs_f64() >= SETTLED)
 }

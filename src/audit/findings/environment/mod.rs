@@ -13,8 +13,8 @@ use crate::audit::kind::Family;
 use crate::audit::tenants::{Place, Tenant, number};
 use crate::audit::{finding, wording};
 use crate::model::{
-    AllocationSource, Certainty, Confidence, CutCode, Owner, Request, Severity, SharedRole, ValueState,
-    Verdict,
+    AllocationSource, Certainty, Confidence, CutCode, GpuKey, Owner, Request, Severity, SharedRole,
+    ValueState, Verdict,
 };
 use crate::report::{Api, Asked, Cut, Finding, Gpu, GpuSet, Process, Visible};
 use kinds::EnvironmentKind;
@@ -44,7 +44,7 @@ struct Group<'a> {
     /// Each distinct value and its effect, in words.
     clauses: BTreeSet<String>,
     /// Keys of the GPUs concerned.
-    gpus: BTreeSet<String>,
+    gpus: BTreeSet<GpuKey>,
     /// The least sure of their confidences.
     confidence: Confidence,
     /// Whether a rule is why.
@@ -142,7 +142,7 @@ fn report(facts: &Facts<'_>, group: Group<'_>) -> Finding {
 struct Problem {
     about: EnvironmentKind,
     clause: String,
-    gpus: BTreeSet<String>,
+    gpus: BTreeSet<GpuKey>,
     confidence: Confidence,
     by_rule: bool,
 }
@@ -232,7 +232,7 @@ fn others_gpus(facts: &Facts<'_>, tenant: &Tenant<'_>, now: &Asked, process: &Pr
     let set = &tenant.sets.allocated;
     let allocated = set.gpus.as_ref().filter(|gpus| !gpus.is_empty())?;
     let asked = now.gpus.as_ref()?;
-    let foreign: BTreeSet<String> = asked
+    let foreign: BTreeSet<GpuKey> = asked
         .iter()
         .filter(|key| !allocated.contains(key) && !set.unknown.contains(key))
         .filter(|key| !facts.config.sharing.has_gpu(key))
@@ -273,7 +273,7 @@ fn computes(process: &Process) -> bool {
 
 /// Whether the value is a list of Slurm's numbers of what it allocated. Then nobody
 /// chose those GPUs: CUDA counts them in another order.
-fn is_slurms(facts: &Facts<'_>, now: &Asked, allocated: &[String]) -> bool {
+fn is_slurms(facts: &Facts<'_>, now: &Asked, allocated: &[GpuKey]) -> bool {
     let gpus = facts.gpus();
     let own: Vec<u32> =
         gpus.iter().filter(|gpu| allocated.contains(&gpu.key)).filter_map(|gpu| gpu.slurm_index).collect();
@@ -296,7 +296,7 @@ fn asks(variable: &str, raw: Option<&str>) -> String {
 }
 
 /// GPUs in words.
-fn named(facts: &Facts<'_>, keys: &[String]) -> String {
+fn named(facts: &Facts<'_>, keys: &[GpuKey]) -> String {
     wording::gpus(keys.iter().filter_map(|key| facts.gpus().iter().find(|gpu| gpu.key == *key)))
 }
 

@@ -5,7 +5,7 @@ use crate::audit::facts::Facts;
 use crate::audit::kind::Kind;
 use crate::audit::tenants::{Place, Tenant};
 use crate::audit::{finding, wording};
-use crate::model::{AllocationSource, Confidence, InstanceKey, Severity, Verdict};
+use crate::model::{AllocationSource, Confidence, GpuKey, Severity, Verdict};
 use crate::report::{Finding, FindingDevice, Gpu, GpuSet, MigInstance};
 
 pub(super) const GRANT_WITHOUT_ALLOC: Kind = Kind {
@@ -63,7 +63,7 @@ pub(super) fn find(facts: &Facts<'_>, unmanaged: &[&Gpu], covered: &[Covered<'_>
         let Some(allocated) = &tenant.sets.allocated.gpus else { continue };
         let is_covered = |wrong: &Wrong<'_>| {
             let key = wrong.device.gpu.as_deref().unwrap_or_default();
-            covered.iter().any(|(owner, of)| *owner == tenant.owner() && of == key)
+            covered.iter().any(|(owner, of)| *owner == tenant.owner() && **of == *key)
         };
         let mut extra = extra(facts, tenant, allocated, unmanaged);
         extra.retain(|wrong| !is_covered(wrong));
@@ -77,7 +77,7 @@ pub(super) fn find(facts: &Facts<'_>, unmanaged: &[&Gpu], covered: &[Covered<'_>
 fn extra<'a>(
     facts: &Facts<'a>,
     tenant: &Tenant<'a>,
-    allocated: &[String],
+    allocated: &[GpuKey],
     unmanaged: &[&Gpu],
 ) -> Vec<Wrong<'a>> {
     let set = &tenant.sets.allocated;
@@ -98,10 +98,10 @@ fn extra<'a>(
             continue;
         }
         // The GPU is its own; with MIG, perhaps only some instances are.
-        let is_whole = !set.instances.iter().any(|instance| InstanceKey::is_on(instance, &gpu.key));
+        let is_whole = !set.instances.iter().any(|instance| instance.is_on(&gpu.key));
         let is_foreign = |part: &&MigInstance| {
-            let is_known = |key: String| set.instances.contains(&key) || set.unknown.contains(&key);
-            part.key(gpu).is_some_and(|key| !is_known(key))
+            let is_known = |key: GpuKey| set.instances.contains(&key) || set.unknown.contains(&key);
+            part.compute_key(gpu).is_some_and(|key| !is_known(key))
         };
         for part in gpu.mig.iter().filter(|_| !is_whole).filter(is_foreign) {
             let mut occupied = tenant.occupied.iter().copied();
@@ -114,7 +114,7 @@ fn extra<'a>(
 
 /// The GPUs that a tenant was allocated and may open from none of its cgroups. A
 /// step may have fewer than its job; then the job's own cgroup has all.
-fn missing<'a>(facts: &Facts<'a>, tenant: &Tenant<'a>, allocated: &[String]) -> Vec<Wrong<'a>> {
+fn missing<'a>(facts: &Facts<'a>, tenant: &Tenant<'a>, allocated: &[GpuKey]) -> Vec<Wrong<'a>> {
     let Some(place) = tenant.own.first().copied() else { return Vec::new() };
     let unknown = &tenant.sets.allocated.unknown;
     let is_denied = |gpu: &&Gpu| {
@@ -198,7 +198,7 @@ fn base(facts: &Facts<'_>, tenant: &Tenant<'_>, wrong: &[Wrong<'_>]) -> Option<F
 fn names(wrong: &[Wrong<'_>]) -> String {
     let name = |wrong: &Wrong<'_>| match wrong.gpu.mig.is_empty() {
         true => wording::gpu(wrong.gpu),
-        false => wrong.device.gpu.clone().unwrap_or_default(),
+        false => wrong.device.gpu.as_deref().unwrap_or_default().to_owned(),
     };
     wording::list(&wrong.iter().map(name).collect::<Vec<_>>())
 }
@@ -214,7 +214,7 @@ fn verdict(wrong: &Wrong<'_>) -> Option<String> {
 /// The instance that is wrong.
 fn part_of<'a>(wrong: &Wrong<'a>) -> Option<&'a MigInstance> {
     let key = wrong.device.gpu.as_ref()?;
-    wrong.gpu.mig.iter().find(|part| part.key(wrong.gpu).as_ref() == Some(key))
+    wrong.gpu.mig.iter().find(|part| part.compute_key(wrong.gpu).as_ref() == Some(key))
 }
 
 fn confidence(set: &GpuSet) -> Confidence {

@@ -4,7 +4,7 @@ use crate::audit::facts::Facts;
 use crate::audit::kind::Kind;
 use crate::audit::tenants::{Place, Tenant, may_share};
 use crate::audit::{finding, wording};
-use crate::model::{Owner, Severity};
+use crate::model::{GpuKey, Owner, Severity};
 use crate::report::{Finding, Gpu, MigInstance};
 
 pub(super) const DOUBLE_GRANT: Kind = Kind {
@@ -31,7 +31,7 @@ GPUs of each manager apart.",
 };
 
 /// A tenant, and a device whose access by it another finding explains.
-pub(super) type Covered<'a> = (&'a Owner, String);
+pub(super) type Covered<'a> = (&'a Owner, GpuKey);
 
 /// A finding, and which tenant's access to which device it explains.
 pub(super) struct Double<'a> {
@@ -82,7 +82,7 @@ fn conflict<'a>(
     holders: &[Holder<'_, 'a>],
 ) -> Option<Double<'a>> {
     let device = part.map_or_else(|| finding::gpu(gpu), |part| finding::instance(gpu, part));
-    let key = &part.and_then(|part| part.key(gpu)).unwrap_or_else(|| gpu.key.clone());
+    let key = &part.and_then(|part| part.compute_key(gpu)).unwrap_or_else(|| gpu.key.clone());
     let is_stranger = |(one, _): &&Holder<'_, 'a>| {
         holders.iter().any(|(other, _)| !one.is(other) && !may_share(one, other))
     };
@@ -98,7 +98,7 @@ fn conflict<'a>(
     let places: Vec<Place<'_>> = strangers.iter().map(|(_, place)| *place).collect();
     let shown = places.iter().take(wording::SHOWN);
     let programs = shown.flat_map(|place| finding::decided(facts, *place, gpu, part)).collect();
-    let what = device.name.clone().unwrap_or_else(|| key.to_owned());
+    let what = device.name.clone().unwrap_or_else(|| key.to_string());
     let what = if gpu.mig.is_empty() { what } else { format!("MIG instance {key}") };
     let finding = Finding {
         owner: owners.first().cloned(),
@@ -118,7 +118,7 @@ fn conflict<'a>(
             format!("{what} may be opened by {}", wording::list(&names)),
         )
     };
-    let covers = strangers.iter().map(|(tenant, _)| (tenant.owner(), key.to_owned())).collect();
+    let covers = strangers.iter().map(|(tenant, _)| (tenant.owner(), key.clone())).collect();
     Some(Double { finding, covers })
 }
 
@@ -126,7 +126,7 @@ fn conflict<'a>(
 fn claim(tenant: &Tenant<'_>, key: &str, gpu: &Gpu) -> String {
     let set = &tenant.sets.allocated;
     let source = set.source_name();
-    let has = |keys: &[String]| keys.iter().any(|other| *other == gpu.key || *other == key);
+    let has = |keys: &[GpuKey]| keys.iter().any(|other| *other == gpu.key || **other == *key);
     match &set.gpus {
         None => "its allocation is not known".to_owned(),
         Some(gpus) if has(gpus) || has(&set.instances) => format!("allocated to it ({source})"),

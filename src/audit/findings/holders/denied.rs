@@ -168,6 +168,6 @@ fn started(facts: &Facts<'_>, process: &Process) -> String {
 /// When a program was loaded.
 fn loaded(facts: &Facts<'_>, id: u32) -> Option<String> {
     let program = facts.program(id)?;
-    let known = !program.loaded_at.is_empty();
+    let known = program.loaded_at.is_known();
     known.then(|| format!("program {id}, which denies it, was loaded at {}", program.loaded_at))
 }

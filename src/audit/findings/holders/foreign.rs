@@ -9,7 +9,7 @@ use crate::audit::finding::Reported;
 use crate::audit::kind::Kind;
 use crate::audit::tenants::{Place, Tenant, holds, names, number, owners};
 use crate::audit::{finding, wording};
-use crate::model::{Confidence, Owner, Request, Severity, SharedRole};
+use crate::model::{Confidence, GpuKey, Owner, Request, Severity, SharedRole};
 use crate::report::{Finding, Gpu, Process};
 
 pub(super) const HELD_BY_FOREIGN: Kind = Kind {
@@ -89,7 +89,7 @@ fn holders<'a>(
         return Vec::new();
     }
     let sets = having.iter().map(|tenant| tenant.sets).flat_map(|sets| [&sets.allowed, &sets.allocated]);
-    let theirs: BTreeSet<&String> = sets.flat_map(|set| &set.instances).collect();
+    let theirs: BTreeSet<&GpuKey> = sets.flat_map(|set| &set.instances).collect();
     let is_held = |process: &&&Process| {
         let instance = process.held_instances.iter().any(|instance| theirs.contains(instance));
         holds(process, gpu) && (gpu.mig.is_empty() || instance) && !reported.has(process, &gpu.key)

@@ -7,7 +7,7 @@ use crate::audit::finding::Reported;
 use crate::audit::kind::Kind;
 use crate::audit::tenants::{Place, Tenant, holds, may_share, names, owners};
 use crate::audit::{finding, wording};
-use crate::model::{Confidence, Severity};
+use crate::model::{Confidence, GpuKey, Severity};
 use crate::report::{Finding, Gpu, Process};
 
 pub(super) const HELD_BY_OTHER_JOB: Kind = Kind {
@@ -60,8 +60,8 @@ fn has(tenant: &Tenant<'_>, gpu: &Gpu) -> bool {
 }
 
 /// The instances of a GPU that a tenant was allocated.
-fn instances<'a>(tenant: &Tenant<'a>, gpu: &Gpu) -> Vec<&'a String> {
-    let is_of = |key: &&String| gpu.mig.iter().any(|part| part.key(gpu).as_ref() == Some(*key));
+fn instances<'a>(tenant: &Tenant<'a>, gpu: &Gpu) -> Vec<&'a GpuKey> {
+    let is_of = |key: &&GpuKey| gpu.mig.iter().any(|part| part.compute_key(gpu).as_ref() == Some(*key));
     tenant.sets.allocated.instances.iter().filter(is_of).collect()
 }
 
@@ -76,7 +76,7 @@ fn holders<'a>(
     if having.is_empty() {
         return Vec::new();
     }
-    let theirs: Vec<&String> = having.iter().flat_map(|other| instances(other, gpu)).collect();
+    let theirs: Vec<&GpuKey> = having.iter().flat_map(|other| instances(other, gpu)).collect();
     let is_strange = |place: Place<'_>, process: &Process| {
         let instance = process.held_instances.iter().any(|instance| theirs.contains(&instance));
         holds(process, gpu)

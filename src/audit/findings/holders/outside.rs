@@ -11,7 +11,7 @@ use crate::audit::finding::Reported;
 use crate::audit::kind::Kind;
 use crate::audit::tenants::{Place, number, uids_at, whole};
 use crate::audit::{finding, tenants, wording};
-use crate::model::{Confidence, Owner, OwnerKind, Request, Severity};
+use crate::model::{Confidence, GpuKey, Owner, OwnerKind, Request, Severity};
 use crate::owner::{JobName, inner_job, runs_slurm};
 use crate::report::{Claim, Finding, FindingDevice, Gpu, Process};
 
@@ -247,8 +247,10 @@ fn people(processes: &[&Process]) -> String {
 }
 
 fn holding(devices: &[FindingDevice]) -> Option<String> {
-    let names: Vec<String> =
-        devices.iter().filter_map(|device| device.name.clone().or_else(|| device.gpu.clone())).collect();
+    let names: Vec<String> = devices
+        .iter()
+        .filter_map(|device| device.name.clone().or_else(|| device.gpu.as_ref().map(GpuKey::to_string)))
+        .collect();
     (!names.is_empty()).then(|| format!("together they have {} open", wording::list(&names)))
 }
 

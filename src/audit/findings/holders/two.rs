@@ -7,7 +7,7 @@ use crate::audit::finding::Reported;
 use crate::audit::kind::Kind;
 use crate::audit::tenants::{Place, Tenant, holds, may_share, names, owners};
 use crate::audit::{finding, wording};
-use crate::model::{Confidence, Severity};
+use crate::model::{Confidence, GpuKey, Severity};
 use crate::report::{Finding, Gpu, Process};
 
 pub(super) const HELD_BY_TWO: Kind = Kind {
@@ -114,7 +114,7 @@ fn is_foreign(facts: &Facts<'_>, gpu: &Gpu, tenant: &Tenant<'_>, other: &Tenant<
 }
 
 fn share_instance(one: &Holder<'_, '_>, other: &Holder<'_, '_>) -> bool {
-    let instances = |holder: &Holder<'_, '_>| -> Vec<String> {
+    let instances = |holder: &Holder<'_, '_>| -> Vec<GpuKey> {
         holder.processes.iter().flat_map(|(_, process)| process.held_instances.iter().cloned()).collect()
     };
     let theirs = instances(other);

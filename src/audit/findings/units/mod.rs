@@ -29,10 +29,9 @@ const WITH_COMMAND: usize = 50;
 fn add_commands(facts: &Facts<'_>, found: &mut [Finding], request: &RepairRequest) {
     for finding in found.iter_mut().take(WITH_COMMAND).filter(|finding| finding.cgroup_hex.is_none()) {
         let Some(path) = finding.cgroup.as_deref().map(Text::from) else { continue };
-        let Ok(payload) = repair::plan(facts.observation(), &path, request, facts.inspection.limit()) else {
+        let Ok(repair) = repair::plan(facts.observation(), &path, request, facts.inspection.limit()) else {
             continue;
         };
-        let repair = payload.repair.unwrap_or_default();
         let stop_gap = repair.replacement.and_then(|replacement| replacement.line);
         let line = repair.steps.into_iter().next().map(|step| step.line).or(stop_gap);
         let option = if request.prevent { " --prevent" } else { "" };

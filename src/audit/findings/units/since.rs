@@ -33,7 +33,7 @@ pub(super) fn find(facts: &Facts<'_>, wanted: &[Needed]) -> Vec<Finding> {
 }
 
 fn of_unit(facts: &Facts<'_>, unit: &Unit, wanted: &[Needed]) -> Option<Finding> {
-    let changed = unit.devices_changed_at.as_deref()?;
+    let changed = unit.devices_changed_at.as_ref()?;
     let DeviceRules::Filter(filter) = device_rules(unit, &facts.observation().gpu_facts) else { return None };
     let place = *facts.places.iter().find(|place| *place.path == unit.cgroup)?;
     let here = place.cgroup.programs.iter().filter(|one| one.attached_at == place.cgroup.path);
@@ -42,8 +42,7 @@ fn of_unit(facts: &Facts<'_>, unit: &Unit, wanted: &[Needed]) -> Option<Finding>
         .filter(|id| is_units_own(facts, *id))
         .max_by_key(|id| facts.age_of_program(*id))?;
     let (loaded, _) = facts.age_of_program(own);
-    // Both are RFC 3339 in UTC, to the second.
-    if loaded.is_empty() || changed <= loaded {
+    if !loaded.is_known() || *changed <= loaded {
         return None;
     }
     let is_denied = |needed: &&Needed| {

@@ -18,7 +18,7 @@ fn audit(path: &str) -> Vec<Finding> {
         &crate::analyse::TimeLimit::default(),
     )
     .unwrap();
-    payload.findings.unwrap().into_iter().filter(|found| ours.contains(&found.id.as_str())).collect()
+    payload.findings.into_iter().filter(|found| ours.contains(&found.id.as_str())).collect()
 }
 
 fn devices(found: &Finding) -> Vec<&str> {

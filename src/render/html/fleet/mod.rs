@@ -56,7 +56,7 @@ fn header(fleet: &Fleet) -> Markup {
                 h1 { (counted(fleet.nodes.answered.count, "node")) }
                 p.facts {
                     span { bdi { (sanitize::short(&fleet.nodes.answered.nodes, 200, "…")) } }
-                    @if let Some(times) = &fleet.times { span { "observed from " (text::name(&times.first)) " to " (text::name(&times.last)) } }
+                    @if let Some(times) = &fleet.times { span { "observed from " (text::name(times.first.as_str())) " to " (text::name(times.last.as_str())) } }
                 }
                 p.chips {
                     @if fleet.counts.critical > 0 { a.pill.critical href="#findings" { span aria-hidden="true" { "▲ " } (fleet.counts.critical) " critical" } }

@@ -41,7 +41,7 @@ fn node(place: usize, node: &FleetNode) -> Markup {
             }
             div.inside id={ "n" (place) } tabindex="-1" {
                 dl.properties {
-                    dt { "Observed" } dd { @for (at, time) in node.taken_at.iter().enumerate() { @if at > 0 { ", " } (text::name(time)) } }
+                    dt { "Observed" } dd { @for (at, time) in node.taken_at.iter().enumerate() { @if at > 0 { ", " } (text::name(time.as_str())) } }
                     @for (what, value) in &node.properties { dt { (text::name(what)) } dd { (text::sentence(value)) } }
                 }
                 (findings(node))
