@@ -13,6 +13,7 @@
 
 #include "task.h"
 #include "gpumap.h"
+#include "losses.h"
 
 /* User space maps it twice: that is resident memory of gpumap. */
 #define RING_SIZE (8 << 20)
@@ -53,42 +54,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct share);
 } shares SEC(".maps");
-
-/* Records that were lost: all, and by account. User space puts OTHERS in. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u64);
-} lost SEC(".maps");
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1024);
-	__type(key, __u32);
-	__type(value, __u64);
-} losses SEC(".maps");
-
-static __always_inline void count_lost(__u32 account)
-{
-	__u32 zero = 0;
-	__u64 none = 0;
-	__u64 *count = bpf_map_lookup_elem(&losses, &account);
-
-	if (!count) {
-		bpf_map_update_elem(&losses, &account, &none, BPF_NOEXIST);
-		count = bpf_map_lookup_elem(&losses, &account);
-	}
-	if (!count) {
-		account = OTHERS;
-		count = bpf_map_lookup_elem(&losses, &account);
-	}
-	if (count)
-		__sync_fetch_and_add(count, 1);
-	/* After that: who sees this number sees whose it is. */
-	count = bpf_map_lookup_elem(&lost, &zero);
-	if (count)
-		__sync_fetch_and_add(count, 1);
-}
 
 /* How many records of an account were lost; it is that of the others where the
  * losses of this one are not counted by themselves. */

@@ -56,10 +56,6 @@ enum flag {
  * EXEC: how many all in all. */
 #define NUMBER_SHIFT 8
 
-/* The account of all users for whom the map of losses has no room. The kernel
- * gives this number to nobody. */
-#define OTHERS 0xffffffff
-
 /* Whom an event is about; all of a record that has no variable. */
 struct header {
 	__u64 at;        /* CLOCK_BOOTTIME, nanoseconds */

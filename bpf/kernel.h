@@ -63,14 +63,15 @@ struct user_pt_regs___arm { __u64 regs[31]; __u64 sp; __u64 pc; } RELOCATED;
 	asm volatile("" : "+r"(value_));                          \
 	value_; })
 
-/* One of the first three arguments of a function that is being entered. */
+/* One of the first four arguments of a function that is being entered. */
 static __always_inline unsigned long argument(void *ctx, int number)
 {
 	if (is_x86()) {
 		struct pt_regs___x86 *regs = ctx;
 
 		return number == 0 ? register_of(regs, di) :
-		       number == 1 ? register_of(regs, si) : register_of(regs, dx);
+		       number == 1 ? register_of(regs, si) :
+		       number == 2 ? register_of(regs, dx) : register_of(regs, cx);
 	}
 	struct user_pt_regs___arm *regs = ctx;
 

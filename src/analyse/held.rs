@@ -57,6 +57,12 @@ impl Numbers {
         }
     }
 
+    /// The major numbers.
+    pub(super) fn majors(&self) -> impl Iterator<Item = u32> {
+        let gpus = self.gpus.keys().chain(self.instances.keys());
+        gpus.chain(self.shared.keys()).map(|(major, _)| *major)
+    }
+
     /// What a process with these devices open holds.
     pub(super) fn held(&self, devices: &[HeldDevice], gpus: &[Gpu]) -> Held {
         let numbers = || {

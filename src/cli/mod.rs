@@ -28,7 +28,7 @@ pub use global::{Color, Exit, Global, duration};
 pub use inspect::{CgroupArgs, DoctorArgs, JobArgs, NodeArgs, PidArgs, ProgArgs, VgpuArgs};
 pub use leftovers::{KillSignal, LeftoversArgs};
 pub use repair::RepairArgs;
-pub use resident::{ActivityArgs, ExportArgs, TopArgs, WatchArgs};
+pub use resident::{ActivityArgs, DenialsArgs, ExportArgs, TopArgs, WatchArgs};
 pub use target::{PolicyTarget, ProgramSource, TargetArgs};
 pub use tool::{CompletionsArgs, ManArgs, SchemaArgs, SchemaOf, SnapshotArgs};
 
@@ -82,6 +82,7 @@ pub enum Command {
     Leftovers(LeftoversArgs),
     Free(FreeArgs),
     Watch(WatchArgs),
+    Denials(DenialsArgs),
     Activity(ActivityArgs),
     Vgpu(VgpuArgs),
     Repair(RepairArgs),
@@ -113,6 +114,7 @@ impl Command {
             Self::Leftovers(_) => "leftovers",
             Self::Free(_) => "free",
             Self::Watch(_) => "watch",
+            Self::Denials(_) => "denials",
             Self::Activity(_) => "activity",
             Self::Vgpu(_) => "vgpu",
             Self::Top(_) => "top",

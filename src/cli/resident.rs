@@ -1,5 +1,5 @@
-//! Commands that can run until a signal ends them: `gpumap watch`, `top`, `export`,
-//! `activity`.
+//! Commands that can run until a signal ends them: `gpumap watch`, `denials`, `top`,
+//! `export`, `activity`.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use crate::model::MatrixOrder;
 /// a process initialises CUDA, HIP or ROCr, after which a change has no effect;
 /// device programs are attached, replaced or lost, with the exact difference of
 /// their rules; a process is moved to another cgroup, with the GPUs that it gained
-/// or lost; a process opens or closes GPUs. Programs that take long to decode delay no
+/// or lost; a process opens or closes GPUs; the kernel refuses it one. Programs that take long to decode delay no
 /// event: their policy is told as not known yet, and again when it is known.
 ///
 /// The first line names the kernel interfaces in use and the time after which
@@ -58,6 +58,45 @@ pub struct WatchArgs {
     /// gpumap replaces the file as a whole, and only its owner may read it.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub state: Option<PathBuf>,
+}
+
+/// Report devices that the kernel refuses to processes, as it happens.
+///
+/// gpumap prints one line for each process, device and request that a device program or
+/// the devices controller of cgroup v1 refused within about a second: who it was, how
+/// often, whose the process is, and which program and instruction in force decides. With
+/// --json it prints one JSON document a line, the `denied` events of `gpumap watch`. These
+/// are the kernel's own answers to open, access, execve and mknod.
+///
+/// Only devices of GPUs and the nodes that they share are reported, unless --all-devices
+/// is given. What file permissions, security modules or drivers refuse is not seen.
+///
+/// gpumap loads one BPF program into the kernel for this, which takes root and Linux 5.8
+/// or later with BTF. No process is touched, and nothing is changed by it. gpumap watch
+/// reports the same among other events. The manual page gpumap-denials(1) has the cost and
+/// the limits.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  gpumap denials
+  gpumap denials --job 4711 --json
+  gpumap denials --cgroup /machine.slice --all-devices --for 5m")]
+pub struct DenialsArgs {
+    /// Report refusals in these cgroups and in those below them.
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::DirPath, value_parser = target::cgroup())]
+    pub cgroup: Vec<PathBuf>,
+    /// Report refusals in these jobs, named by number or SLUID.
+    #[arg(long, value_name = "ID")]
+    pub job: Vec<String>,
+    /// Report refusals of these processes, without their children.
+    #[arg(long, value_name = "PID", value_parser = target::pid)]
+    pub pid: Vec<u32>,
+    /// Report refusals of all devices, not only of those of GPUs.
+    #[arg(long)]
+    pub all_devices: bool,
+    /// End after this time, such as 30s or 5m.
+    #[arg(long = "for", value_name = "DURATION", value_parser = super::global::duration)]
+    pub lasting: Option<Duration>,
 }
 
 /// Show owners and GPUs as a matrix, kept up to date: who was allocated, may open, asks

@@ -33,6 +33,9 @@ const AUDIT: &str = include_str!("../../man/sections/audit.roff");
 /// The events, the cost and the limits of a watch, for gpumap-watch(1).
 const WATCH: &str = include_str!("../../man/sections/watch.roff");
 
+/// What refusals cost and cannot show, for gpumap-watch(1) and gpumap-denials(1).
+const DENIALS: &str = include_str!("../../man/sections/denials.roff");
+
 /// Two stories, what not to do and the limits, for gpumap-repair(1).
 const REPAIR: &str = include_str!("../../man/sections/repair.roff");
 /// What is counted, what is not, and the state file, for gpumap-activity(1).
@@ -88,7 +91,8 @@ fn sections(command: &str) -> Vec<String> {
     let own = match command {
         "leftovers" => vec![PORCELAIN.to_owned()],
         "audit" => vec![AUDIT.to_owned(), findings()],
-        "watch" => vec![WATCH.to_owned()],
+        "watch" => vec![WATCH.to_owned(), DENIALS.to_owned()],
+        "denials" => vec![DENIALS.to_owned()],
         "doctor" => vec![checks()],
         "repair" => vec![REPAIR.to_owned()],
         "activity" => vec![ACTIVITY.to_owned()],

@@ -11,6 +11,7 @@ mod audit;
 mod cgroup;
 mod check;
 mod completions;
+mod denials;
 mod diff;
 mod doctor;
 mod explain;
@@ -99,7 +100,7 @@ fn attempt(
         Invocation::new(&cli.global, command.name(), style, &mut out, streams.input, &mut err);
     // What runs on has no end that its policies could be late for.
     let runs_on = match command {
-        Command::Watch(_) | Command::Activity(_) => true,
+        Command::Watch(_) | Command::Denials(_) | Command::Activity(_) => true,
         Command::Export(args) => args.runs_on(),
         Command::Top(args) => !args.once,
         _ => false,
@@ -134,6 +135,7 @@ fn dispatch(invocation: &mut Invocation<'_>, command: &Command) -> Result<Exit, 
         Command::Leftovers(args) => leftovers::run(invocation, args),
         Command::Free(args) => free::run(invocation, args),
         Command::Watch(args) => watch::run(invocation, args),
+        Command::Denials(args) => denials::run(invocation, args),
         Command::Activity(args) => activity::run(invocation, args),
         Command::Vgpu(args) => vgpu::run(invocation, args),
         Command::Top(args) => top::run(invocation, args),

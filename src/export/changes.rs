@@ -3,13 +3,20 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{BuildHasher as _, RandomState};
 
-use super::metric::{CHECKED, EVENTS_LOST, GPUS_GAINED, GPUS_LOST, LOOKS, POLICY_CHANGES, VISIBLE_CHANGES};
-use super::metric::{Family, count};
+use super::metric::{
+    CHECKED, DENIALS_WATCHED, DENIED, DENIED_LOST, EVENTS_LOST, GPUS_GAINED, GPUS_LOST, LOOKS,
+    POLICY_CHANGES, VISIBLE_CHANGES,
+};
+use super::metric::{Family, count, plain};
+use super::owners::OwnerName;
 use crate::model::{EventKind, GpuKey};
 use crate::report::{Event, Gpu, NodeAnswer, PolicyEvent};
 
 /// GPUs that have counters at most; no node has so many.
 const LIMIT: usize = 1024;
+
+/// Owners with their GPUs that have counters of refusals at most.
+const DENIED_LIMIT: usize = 4096;
 
 /// The effects that changes of programs have, as the label `effect` names them.
 const EFFECTS: [&str; 3] = ["different", "removed", "same"];
@@ -20,6 +27,9 @@ pub struct Changes {
     policies: BTreeMap<&'static str, u64>,
     lost: BTreeMap<GpuKey, u64>,
     gained: BTreeMap<GpuKey, u64>,
+    /// Refusals, by the labels of the metric. `None`: the kernel does not tell them.
+    denied: Option<BTreeMap<Vec<String>, u64>>,
+    denied_lost: u64,
     visible: u64,
     unseen: u64,
     looks: u64,
@@ -46,6 +56,35 @@ impl Changes {
                 (EventKind::Policy, Some(policy)) => self.policy(policy),
                 (EventKind::Lost, _) => self.unseen += event.lost.unwrap_or(1),
                 _ => {}
+            }
+        }
+    }
+
+    /// Counts what was refused, from now on: without this there are no counters.
+    pub fn watch_denials(&mut self) {
+        self.denied.get_or_insert_default();
+    }
+
+    /// Counts refusals. An owner that has none yet is not counted by itself where there are
+    /// too many already: jobs come and go, and a counter never goes back.
+    pub fn denials(&mut self, events: &[Event]) {
+        let counts = self.denied.get_or_insert_default();
+        for event in events {
+            let Some((devices, denied)) = event.devices.as_ref().zip(event.denied.as_ref()) else {
+                self.denied_lost += event.lost.unwrap_or_default();
+                continue;
+            };
+            let gpu = denied.gpu.as_ref().map(|gpu| gpu.key.to_string()).unwrap_or_default();
+            let shared = devices.held_shared.first().map(ToString::to_string).unwrap_or_default();
+            let first = [plain(&gpu), plain(&shared)];
+            let labels = match &event.owner {
+                Some(owner) => OwnerName::of(owner).after(first),
+                None => first.into_iter().chain([String::new(), String::new(), String::new()]).collect(),
+            };
+            if counts.len() < DENIED_LIMIT || counts.contains_key(&labels) {
+                *counts.entry(labels).or_default() += denied.count;
+            } else {
+                self.denied_lost += denied.count;
             }
         }
     }
@@ -111,6 +150,12 @@ impl Changes {
             Family::of(GPUS_LOST, by_gpu(&self.lost)),
             Family::of(GPUS_GAINED, by_gpu(&self.gained)),
             Family::one(VISIBLE_CHANGES, count(self.visible)),
+            Family::one(DENIALS_WATCHED, f64::from(u8::from(self.denied.is_some()))),
+            Family::of(
+                DENIED,
+                self.denied.iter().flatten().map(|(labels, number)| (labels.clone(), count(*number))),
+            ),
+            Family::of(DENIED_LOST, self.denied.is_some().then(|| (Vec::new(), count(self.denied_lost)))),
             Family::one(EVENTS_LOST, count(self.unseen)),
         ]
     }
@@ -119,7 +164,8 @@ impl Changes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{Asked, Cgroup, Process, Visible};
+    use crate::model::{Owner, OwnerKind, SharedRole};
+    use crate::report::{Asked, Cgroup, DeniedEvent, DevicesEvent, GpuIndexes, Process, Visible};
 
     fn event(policy: PolicyEvent) -> Event {
         Event { event: EventKind::Policy, policy: Some(policy), ..Event::default() }
@@ -155,6 +201,39 @@ mod tests {
             (3.0, 1.0)
         );
         assert_eq!(of("gpumap_events_lost_total", ""), 4.0);
+    }
+
+    /// Make sure that refusals count for an owner and its GPU or shared node, that what was
+    /// lost is counted, and that without a watch there is no counter.
+    #[test]
+    fn denials() {
+        let families = Changes::default().families();
+        let samples = |name: &str| families.iter().find(|it| it.metric.name == name).unwrap().samples.len();
+        assert_eq!((samples("gpumap_denied_total"), samples("gpumap_denied_lost_total")), (0, 0));
+        assert_eq!(value(&Changes::default(), "gpumap_denials_watched", ""), Some(0.0));
+        let owner = Owner { kind: OwnerKind::Slurm, job_id: Some(4711), ..Owner::default() };
+        let event = |gpu: Option<&str>, count| Event {
+            event: EventKind::Denied,
+            owner: Some(owner.clone()),
+            devices: Some(DevicesEvent {
+                held_shared: if gpu.is_none() { vec![SharedRole::Nvidiactl] } else { Vec::new() },
+                ..DevicesEvent::default()
+            }),
+            denied: Some(DeniedEvent {
+                count,
+                gpu: gpu.map(|key| GpuIndexes { key: key.into(), ..GpuIndexes::default() }),
+                ..DeniedEvent::default()
+            }),
+            ..Event::default()
+        };
+        let mut changes = Changes::default();
+        changes.watch_denials();
+        let lost = Event { event: EventKind::Lost, lost: Some(5), ..Event::default() };
+        changes.denials(&[event(Some("GPU-1"), 3), event(None, 7), event(Some("GPU-1"), 4), lost]);
+        let of = |label| value(&changes, "gpumap_denied_total", label);
+        assert_eq!((of("GPU-1"), of("nvidiactl"), of("4711")), (Some(7.0), Some(7.0), Some(7.0)));
+        assert_eq!(value(&changes, "gpumap_denied_lost_total", ""), Some(5.0));
+        assert_eq!(value(&changes, "gpumap_denials_watched", ""), Some(1.0));
     }
 
     /// Make sure that only a process that was there before can have changed what it

@@ -91,6 +91,14 @@ pub trait Loaded {
     /// No such program or tracepoint.
     fn attach_tracepoint(&mut self, program: &'static str, tracepoint: &str) -> Result<(), LoadError>;
 
+    /// Runs a program at the entry or the return of a function of the kernel, whichever the
+    /// program is for, as long as the program is loaded.
+    ///
+    /// # Errors
+    ///
+    /// No such program, or a kernel that does not let programs there.
+    fn attach_kernel(&mut self, program: &'static str, function: &str) -> Result<(), LoadError>;
+
     /// Runs a program at the entry of a function or at its return, whichever
     /// the program is for. A cookie other than 0 needs Linux 5.15.
     ///
@@ -204,6 +212,8 @@ pub struct Object {
     pub(super) code: &'static [u8],
     /// Its iterators, and the kind of kernel object that each runs over.
     pub(super) iterators: &'static [(&'static str, &'static str)],
+    /// Its programs that are made for one function of the kernel (fexit), and that function.
+    pub(super) functions: &'static [(&'static str, &'static str)],
     /// Its session program; empty if it has none.
     pub(super) session: &'static str,
 }
@@ -212,6 +222,7 @@ pub struct Object {
 pub static WATCH: Object = Object {
     code: aya::include_bytes_aligned!("../../bpf/watch.bpf.o"),
     iterators: &[("find_homes", "task")],
+    functions: &[],
     session: "",
 };
 
@@ -237,6 +248,7 @@ pub static INTERCEPTION: Object = object(aya::include_bytes_aligned!("../../bpf/
 pub static SCAN: Object = Object {
     code: aya::include_bytes_aligned!("../../bpf/scan.bpf.o"),
     iterators: &[("tasks", "task"), ("files", "task_file")],
+    functions: &[],
     session: "",
 };
 
@@ -244,14 +256,26 @@ pub static SCAN: Object = Object {
 pub static CGROUPS: Object = Object {
     code: aya::include_bytes_aligned!("../../bpf/cgroups.bpf.o"),
     iterators: &[("lists", "cgroup")],
+    functions: &[],
     session: "",
 };
 
+/// `bpf/denials.bpf.c`: devices that the kernel refuses.
+pub static DENIALS: Object = Object {
+    code: aya::include_bytes_aligned!("../../bpf/denials.bpf.o"),
+    iterators: &[],
+    functions: &[("on_answer", CHECK)],
+    session: "",
+};
+
+/// The function of the kernel that every request for a device goes through.
+pub const CHECK: &str = "devcgroup_check_permission";
+
 /// All objects.
-pub(super) static ALL: [&Object; 7] =
-    [&WATCH, &SESSION, &ACTIVITY, &ACTIVITY_SESSION, &INTERCEPTION, &SCAN, &CGROUPS];
+pub(super) static ALL: [&Object; 8] =
+    [&WATCH, &SESSION, &ACTIVITY, &ACTIVITY_SESSION, &INTERCEPTION, &SCAN, &CGROUPS, &DENIALS];
 
 /// An object without iterators.
 const fn object(code: &'static [u8], session: &'static str) -> Object {
-    Object { code, iterators: &[], session }
+    Object { code, iterators: &[], functions: &[], session }
 }

@@ -29,6 +29,9 @@ words! {
         Opened,
         /// A process has devices of GPUs open no longer.
         Closed,
+        /// The kernel refused a process a device, because of a device program or of the
+        /// devices controller of cgroup v1.
+        Denied,
         /// Changes of a process cannot be seen as they happen.
         Uncovered,
         /// Events were lost.

@@ -78,18 +78,7 @@ impl ProbePrograms {
     ///
     /// See [`Loaded::put`]; a cgroup in scope cannot be looked at.
     pub fn set_scope(&mut self, scope: &ProcessScope, own: u32) -> Result<(), LoadError> {
-        let cgroups = scope.cgroup_ids().map_err(LoadError::Scope)?;
-        for pid in &scope.pids {
-            self.loaded.put("pids", &pid.to_ne_bytes(), &1_u32.to_ne_bytes())?;
-        }
-        for id in &cgroups {
-            self.loaded.put("cgroups", &id.to_ne_bytes(), &1_u32.to_ne_bytes())?;
-        }
-        let settings = [u64::from(scope.all), u64::from(!cgroups.is_empty()), u64::from(own)];
-        for (slot, setting) in (0_u32..).zip(settings) {
-            self.loaded.put("scope", &slot.to_ne_bytes(), &setting.to_ne_bytes())?;
-        }
-        Ok(())
+        scope.put(&mut *self.loaded, own)
     }
 
     /// Begins to report processes that begin, execute and end.

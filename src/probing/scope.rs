@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use crate::loader::{LoadError, Loaded};
 use crate::observation::Text;
 use crate::sys::absence::OrAbsent as _;
 use crate::sys::dir::Dir;
@@ -38,6 +39,27 @@ impl ProcessScope {
             Err(error) => Some(Err(format!("{}: {error}", path.display()))),
         };
         self.cgroups.iter().filter_map(id).collect()
+    }
+
+    /// Tells programs that have the maps of `bpf/scope.h` whom to follow. `own`, gpumap
+    /// itself, is never followed.
+    ///
+    /// # Errors
+    ///
+    /// See [`Loaded::put`]; a cgroup in scope cannot be looked at.
+    pub fn put(&self, into: &mut dyn Loaded, own: u32) -> Result<(), LoadError> {
+        let cgroups = self.cgroup_ids().map_err(LoadError::Scope)?;
+        for pid in &self.pids {
+            into.put("pids", &pid.to_ne_bytes(), &1_u32.to_ne_bytes())?;
+        }
+        for id in &cgroups {
+            into.put("cgroups", &id.to_ne_bytes(), &1_u32.to_ne_bytes())?;
+        }
+        let settings = [u64::from(self.all), u64::from(!cgroups.is_empty()), u64::from(own)];
+        for (slot, setting) in (0_u32..).zip(settings) {
+            into.put("scope", &slot.to_ne_bytes(), &setting.to_ne_bytes())?;
+        }
+        Ok(())
     }
 
     /// Whether a cgroup is one of those or below one: by its path relative to the

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Asked, Change, Effective, Omitted};
+use super::{Asked, Change, Effective, Omitted, Step};
 use crate::model::{EventCause, EventKind, GpuKey, Owner, SharedRole, Time, ValueState, Writer};
 use crate::observation::{HeldDevice, Problem};
 
@@ -12,7 +12,7 @@ use crate::observation::{HeldDevice, Problem};
 pub struct Event {
     /// Always [`super::SCHEMA`].
     pub schema: String,
-    /// Always `watch`.
+    /// `watch` or `denials`.
     pub command: String,
     /// When it happened, RFC 3339.
     pub at: Time,
@@ -60,9 +60,12 @@ pub struct Event {
     /// From which cgroup a process was moved, and what that changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moved: Option<MoveEvent>,
-    /// Which devices a process opened or closed.
+    /// Which devices a process opened or closed, or which one it was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub devices: Option<DevicesEvent>,
+    /// How a process was refused a device: the one in `devices`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub denied: Option<DeniedEvent>,
     /// Number of events that were lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<u64>,
@@ -176,6 +179,66 @@ pub struct MoveEvent {
     /// not decoded yet.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub again: bool,
+}
+
+/// Equal refusals of one device to one process, in about a second.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DeniedEvent {
+    /// What was asked for: `r`, `w` or `rw` (open, access, execve), `m` (mknod), `f` (none of
+    /// these).
+    pub request: String,
+    /// How often it was refused.
+    pub count: u64,
+    /// When it was refused last, RFC 3339; `at` of the event is the first time.
+    pub last: Time,
+    /// What the kernel answered, such as `EPERM`.
+    pub error: String,
+    /// The GPU of the device, or whose MIG instance it is, by all of its numbers; left out
+    /// for a device that is no single GPU's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<GpuIndexes>,
+    /// The program in force that refuses it; left out where that is not known, as `why` says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<DenyingProgram>,
+    /// Whether the devices controller of cgroup v1 refuses it: the programs allow it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub devices_v1: bool,
+}
+
+/// A GPU in every index space.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GpuIndexes {
+    /// UUID, else PCI address, else `major:minor`.
+    pub key: GpuKey,
+    /// `GPU-…`, if the driver tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uuid: Option<String>,
+    /// PCI address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pci: Option<String>,
+    /// Minor number of the node that gates access.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub minor: Option<u32>,
+    /// NVML index.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nvml_index: Option<u32>,
+    /// Slurm's number, where that is determined.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slurm_index: Option<u32>,
+}
+
+/// The program that refuses a device.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DenyingProgram {
+    /// The program.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// The cgroup that it is attached to.
+    pub attached_at: String,
+    /// The instruction that sets what it returns; left out where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instruction: Option<Step>,
 }
 
 /// Devices of GPUs that a process opened or closed between two looks.

@@ -45,7 +45,10 @@ pub use cgroup::{
 pub use compact::{CompactGpu, CompactNode, CompactOwners};
 pub use diff::{AllocationChange, Diff, GpuChange, NodeDiff, OwnerAt, OwnerGpus, PolicyChange, ProgramMove};
 pub use document::{DoctorCheck, Document, Note, SCHEMA};
-pub use event::{DevicesEvent, Event, EventProcess, LostBy, MoveEvent, PolicyEvent, PolicyProgram, Value};
+pub use event::{
+    DeniedEvent, DenyingProgram, DevicesEvent, Event, EventProcess, GpuIndexes, LostBy, MoveEvent,
+    PolicyEvent, PolicyProgram, Value,
+};
 pub use fleet::{
     ClaimedTwice, Drift, DriftValue, Fleet, FleetFinding, FleetJobs, FleetNode, FleetNodeFinding,
     FleetNodeProblem, FleetNodes, FleetOwner, FleetOwners, FleetPage, FleetProblem, FleetSet, FleetTimes,

@@ -6,9 +6,10 @@
 //! and exit, and the initialisation of drivers' libraries. [`Tracker`] keeps
 //! what each process asks for, and turns facts into the events of `gpumap/1`.
 //! [`policy`] watches the programs in force on cgroups, [`opens`] the devices of
-//! GPUs that processes open and close.
+//! GPUs that processes open and close, [`denials`] those that the kernel refuses them.
 
 mod beside;
+pub mod denials;
 mod event;
 mod fact;
 #[cfg(fuzzing)]

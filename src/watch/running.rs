@@ -13,6 +13,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::denials::DenialsWatcher;
 use super::opens::OpensWatcher;
 use super::policy::PolicyWatcher;
 use super::source::FactSource;
@@ -46,6 +47,8 @@ pub struct Watch {
     source: FactSource,
     tracker: Tracker,
     others: Vec<Box<dyn EventSource>>,
+    /// Why refused devices are not told.
+    no_denials: Option<String>,
     /// The node as it was in the beginning: its GPUs and which boot it is.
     node: Observation,
     /// Facts that have come and were not taken yet, and what is done after them.
@@ -102,12 +105,20 @@ impl Watch {
         // Before the watch is ready: meanwhile nobody looks at what a process executes.
         let mut policies = policies?;
         policies.choose_lists();
+        let denials = DenialsWatcher::start(options, &watched.scope, false);
         drop(loader);
         heap::give_back();
+        let mut others: Vec<Box<dyn EventSource>> = vec![Box::new(policies), Box::new(opens)];
+        let mut no_denials = None;
+        match denials {
+            Ok(denials) => others.push(Box::new(denials)),
+            Err(error) => no_denials = Some(format!("devices that are refused are not told: {error}")),
+        }
         Ok(Self {
             source,
             tracker,
-            others: vec![Box::new(policies), Box::new(opens)],
+            others,
+            no_denials,
             node,
             facts: VecDeque::new(),
             then: Then::Wait,
@@ -129,6 +140,7 @@ impl Watch {
         let facts = self.source.begun();
         let uncovered: Vec<Event> = facts.into_iter().flat_map(|fact| self.tracker.take(fact)).collect();
         let mut unseen = self.source.not_seen();
+        unseen.extend(self.no_denials.take());
         unseen.extend(not_seen(&uncovered));
         self.next = Instant::now() + REREAD;
         (unseen, uncovered)

@@ -14,6 +14,7 @@
 )]
 
 mod activity;
+mod denials;
 mod environments;
 mod exec;
 mod gpu_opens;

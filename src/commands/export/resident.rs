@@ -55,7 +55,10 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &ExportArgs) -> Result<
     let Some(look) = first(&signals, &mut decoding)? else { return Ok(Exit::Yes) };
     budget.took(look.decoding);
     let look = collector.exposition(look, true);
-    let changes = Changes::begin(&look.node.gpus);
+    let mut changes = Changes::begin(&look.node.gpus);
+    if monitor.watches_denials() {
+        changes.watch_denials();
+    }
     let outlets = Outlets::new(args, server);
     let (told, failing) = (HashSet::new(), Vec::new());
     let mut exporter = Exporter { invocation, outlets, changes, look, told, failing };
@@ -79,6 +82,9 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &ExportArgs) -> Result<
                 next = Instant::now() + every;
                 let checked = monitor.check()?;
                 exporter.changes.events(&checked.events);
+                if monitor.watches_denials() {
+                    exporter.changes.denials(&checked.denials);
+                }
                 // A change that had to wait is still to be looked at.
                 pending |= checked.changed;
                 if decoding.is_idle() && budget.allows(pending, Instant::now()) {

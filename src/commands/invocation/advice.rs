@@ -3,7 +3,7 @@
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// Words that people try, and the command that does it.
-const MEANT: [(&str, &[&str]); 15] = [
+const MEANT: [(&str, &[&str]); 16] = [
     (
         "node",
         &[
@@ -29,6 +29,7 @@ const MEANT: [(&str, &[&str]); 15] = [
     ("explain", &["why", "prove", "proof", "trace"]),
     ("audit", &["verify", "security", "isolation", "findings", "lint"]),
     ("leftovers", &["orphans", "orphan", "zombies", "cleanup", "kill", "leftover"]),
+    ("denials", &["denied", "refusals", "refused", "eperm"]),
     ("watch", &["monitor", "events", "follow", "tail"]),
     ("activity", &["usage", "util", "utilization", "stats", "stat", "calls"]),
     ("repair", &["fix", "restore", "undo", "mend"]),

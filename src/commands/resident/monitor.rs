@@ -13,12 +13,16 @@ use crate::observe::{CgroupTarget, Options};
 use crate::report::Event;
 use crate::sys::heap;
 use crate::watch::EventSource as _;
+use crate::watch::ProcessScope;
+use crate::watch::denials::DenialsWatcher;
 use crate::watch::policy::PolicyWatcher;
 
 /// The programs in force and the processes of the node, kept up to date.
 pub(in crate::commands) struct Monitor {
     policies: PolicyWatcher,
     processes: ProcessMonitor,
+    /// `None` where the kernel does not tell refusals.
+    denials: Option<DenialsWatcher>,
     /// The code of its problems.
     code: ProblemCode,
 }
@@ -27,6 +31,8 @@ pub(in crate::commands) struct Monitor {
 pub(in crate::commands) struct Checked {
     /// What happened to programs.
     pub events: Vec<Event>,
+    /// What was refused, and how many refusals were lost.
+    pub denials: Vec<Event>,
     /// Whether anything happened, to programs or processes.
     pub changed: bool,
 }
@@ -43,15 +49,23 @@ impl Monitor {
         let processes =
             ProcessMonitor::start_with(options, None, contents).map_err(|error| failed(error.to_string()))?;
         policies.choose_lists();
+        let all = ProcessScope { all: true, ..ProcessScope::default() };
+        // Whether it is there is asked for: see `watches_denials`.
+        let denials = DenialsWatcher::start(options, &all, false).ok();
         drop(loader);
         heap::give_back();
-        Ok(Self { policies, processes, code })
+        Ok(Self { policies, processes, denials, code })
     }
 
     /// Readable when cgroups came or went; `None` where the kernel reports that to
     /// nobody.
     pub(in crate::commands) fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.policies.fd()
+    }
+
+    /// Whether the kernel tells what it refuses.
+    pub(in crate::commands) fn watches_denials(&self) -> bool {
+        self.denials.is_some()
     }
 
     /// Checks cgroups and processes, both at the same time.
@@ -66,6 +80,7 @@ impl Monitor {
         let failed = |why: String| Failure::new(code.clone(), "processes", why, "");
         let changes = changes.map_err(|error| failed(error.to_string()))?;
         let changed = !events.is_empty() || changes != ProcessChanges::default();
-        Ok(Checked { events, changed })
+        let denials = self.denials.as_mut().map(DenialsWatcher::events).unwrap_or_default();
+        Ok(Checked { events, denials, changed })
     }
 }

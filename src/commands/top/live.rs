@@ -1,6 +1,7 @@
 //! The node as it is: one thread looks at it, another one has the screen, so that keys
 //! are never kept waiting by a look.
 
+use std::collections::HashMap;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +22,7 @@ use crate::commands::invocation::{Failure, Invocation};
 use crate::commands::resident::budget::Budget;
 use crate::commands::resident::look::{Decoding, Look, Looker};
 use crate::commands::resident::monitor::Monitor;
-use crate::model::ProblemCode;
+use crate::model::{EventKind, ProblemCode};
 use crate::observe::Options;
 use crate::report::{Event, Matrix};
 use crate::sys::heap;
@@ -36,6 +37,9 @@ const CALM: Duration = Duration::from_secs(10);
 const STEP: Duration = Duration::from_millis(50);
 /// Events that are kept.
 const EVENTS: usize = 100;
+/// Refusals among them: of one user, and of all. Users decide how many there are.
+const OWN_DENIALS: usize = 5;
+const ALL_DENIALS: usize = 40;
 
 /// What both threads have.
 pub(super) struct Shared {
@@ -213,11 +217,13 @@ impl Follower<'_, '_> {
     fn check(&mut self, pending: &mut bool) -> Result<bool, Failure> {
         self.checked = Instant::now();
         let checked = self.monitor.check()?;
-        let is_told = !checked.events.is_empty();
-        self.events.splice(0..0, checked.events.into_iter().rev());
+        let is_told = !(checked.events.is_empty() && checked.denials.is_empty());
+        let told = checked.events.into_iter().chain(checked.denials);
+        self.events.splice(0..0, told.rev());
+        keep_few_denials(&mut self.events);
         self.events.truncate(EVENTS);
         let written = written(&self.state);
-        *pending |= checked.changed || is_told || written != self.written;
+        *pending |= checked.changed || written != self.written;
         self.written = written;
         Ok(is_told)
     }
@@ -260,6 +266,22 @@ fn is_rung(shared: &Shared, cgroups: Option<BorrowedFd<'_>>, time: Duration) -> 
     let timeout = PollTimeout::try_from(time.as_millis()).unwrap_or(PollTimeout::MAX);
     let _interrupted = poll(&mut fds, timeout);
     fds.first().and_then(PollFd::revents).is_some_and(|events| !events.is_empty())
+}
+
+/// Drops the oldest refusals where there are too many, so that those of one user hide
+/// neither another's nor what happened to programs. The newest events come first.
+fn keep_few_denials(events: &mut Vec<Event>) {
+    let (mut own, mut all) = (HashMap::<Option<u32>, usize>::new(), 0);
+    events.retain(|event| {
+        if event.event != EventKind::Denied {
+            return true;
+        }
+        let count = own.entry(event.process.as_ref().and_then(|process| process.uid)).or_default();
+        let is_kept = *count < OWN_DENIALS && all < ALL_DENIALS;
+        *count += 1;
+        all += usize::from(is_kept);
+        is_kept
+    });
 }
 
 #[cfg(test)]

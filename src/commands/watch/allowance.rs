@@ -16,7 +16,7 @@ const LEAST: u64 = 32;
 /// The bytes that users have left. A user is the one responsible for a process;
 /// processes without a known one share one allowance.
 #[derive(Debug, Default)]
-pub(super) struct Allowances(PerAccount<Option<u32>, Allowance>);
+pub(in crate::commands) struct Allowances(PerAccount<Option<u32>, Allowance>);
 
 #[derive(Debug, Default)]
 struct Allowance {
@@ -28,7 +28,7 @@ struct Allowance {
 
 impl Allowances {
     /// Whether an event of so many bytes may be printed; it is counted if not.
-    pub(super) fn allow(&mut self, user: Option<u32>, bytes: usize, now: Instant) -> bool {
+    pub(in crate::commands) fn allow(&mut self, user: Option<u32>, bytes: usize, now: Instant) -> bool {
         let allowance = self.0.of(user);
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         let has_room = allowance.spent.used(now, A_SECOND).saturating_add(bytes) <= AT_ONCE;
@@ -41,7 +41,7 @@ impl Allowances {
     }
 
     /// Whether nothing is left: then an event is counted that is not printed.
-    pub(super) fn is_used_up(&mut self, user: Option<u32>, now: Instant) -> bool {
+    pub(in crate::commands) fn is_used_up(&mut self, user: Option<u32>, now: Instant) -> bool {
         let Some(allowance) = self.0.get_mut(user) else { return false };
         let is_used_up = allowance.spent.used(now, A_SECOND).saturating_add(LEAST) > AT_ONCE;
         allowance.omitted += u64::from(is_used_up);
@@ -50,7 +50,7 @@ impl Allowances {
 
     /// How many events of each user were not printed since the last call. Users
     /// whose allowance is full again are forgotten.
-    pub(super) fn omitted(&mut self, now: Instant) -> Vec<(Option<u32>, u64)> {
+    pub(in crate::commands) fn omitted(&mut self, now: Instant) -> Vec<(Option<u32>, u64)> {
         let mut omitted = Vec::new();
         self.0.retain(|user, allowance| {
             if allowance.omitted > 0 {
@@ -63,7 +63,7 @@ impl Allowances {
 }
 
 /// Why events are missing that were seen.
-pub(super) fn why() -> String {
+pub(in crate::commands) fn why() -> String {
     format!(
         "a user may cause {} MiB of output at once, and {} KiB a second after that",
         AT_ONCE >> 20,

@@ -1,8 +1,8 @@
 //! `gpumap watch`: prints changes as they happen.
 
-mod allowance;
+pub(super) mod allowance;
 mod print;
-mod users;
+pub(super) mod users;
 
 use std::collections::HashSet;
 use std::os::fd::AsFd as _;

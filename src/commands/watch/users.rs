@@ -17,7 +17,7 @@ const SHARE: u32 = 20;
 
 /// The names of users that have been looked up.
 #[derive(Debug)]
-pub(super) struct Users {
+pub(in crate::commands) struct Users {
     options: Options,
     names: HashMap<u32, (Instant, Option<Text>)>,
     next: Instant,
@@ -25,12 +25,12 @@ pub(super) struct Users {
 
 impl Users {
     /// Nothing found out yet.
-    pub(super) fn new(options: Options) -> Self {
+    pub(in crate::commands) fn new(options: Options) -> Self {
         Self { options, names: HashMap::new(), next: Instant::now() }
     }
 
     /// Adds the name of its user to a process, if it can be found soon enough.
-    pub(super) fn add_name(&mut self, process: &mut EventProcess) {
+    pub(in crate::commands) fn add_name(&mut self, process: &mut EventProcess) {
         let Some(uid) = process.uid else { return };
         let name = self.name(uid);
         process.user = name.as_ref().map(|name| name.lossy().into_owned());

@@ -66,6 +66,15 @@ impl Loaded for Programs {
         program.attach(tracepoint).map(drop).map_err(|error| LoadError::refused(&error))
     }
 
+    fn attach_kernel(&mut self, program: &'static str, function: &str) -> Result<(), LoadError> {
+        let attached = match self.program(program)? {
+            Program::FExit(program) => program.attach().map(drop),
+            Program::KProbe(program) => program.attach(function, 0).map(drop),
+            _ => return Err(LoadError::Missing(program)),
+        };
+        attached.map_err(|error| LoadError::refused(&error))
+    }
+
     fn attach_function(
         &mut self,
         program: &'static str,

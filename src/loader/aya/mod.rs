@@ -132,10 +132,13 @@ fn both<A, B: Send>(here: impl FnOnce() -> A, beside: impl FnOnce() -> B + Send)
 fn load_programs(ebpf: &mut Ebpf, types: &Btf, wanted: &ObjectSpec<'_>) -> Result<(), LoadError> {
     for (name, program) in ebpf.programs_mut().filter(|(name, _)| !wanted.left_out.contains(name)) {
         let iterator = wanted.object.iterators.iter().find(|(iterator, _)| *iterator == name);
+        let function = wanted.object.functions.iter().find(|(program, _)| *program == name);
         let loaded = again_if_interrupted(|| match program {
             Program::UProbe(program) => program.load(),
             Program::RawTracePoint(program) => program.load(),
             Program::Iter(program) => program.load(iterator.map_or("", |(_, over)| over), types),
+            Program::FExit(program) => program.load(function.map_or("", |(_, function)| function), types),
+            Program::KProbe(program) => program.load(),
             _ => Ok(()),
         });
         let is_optional = wanted.optional.contains(&name);

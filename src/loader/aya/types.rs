@@ -50,8 +50,14 @@ const ITERATORS: &[u8] = b"bpf_iter_";
 /// describes none, or has a kind of type that is not known here.
 pub(super) fn needed() -> Option<Btf> {
     let names = names(&interface::ALL)?;
-    let reduced = reduced(&fs::read(KERNEL).ok()?, &names)?;
+    let reduced = reduced(&fs::read(KERNEL).ok()?, &names, &functions())?;
     Btf::parse(&reduced, Endianness::default()).ok()
+}
+
+/// The kernel's functions whose numbers other programs are loaded with.
+fn functions() -> Vec<&'static [u8]> {
+    let functions = interface::ALL.iter().flat_map(|object| object.functions);
+    functions.map(|(_, function)| function.as_bytes()).collect()
 }
 
 /// The names of all types in these objects.
@@ -69,13 +75,13 @@ fn names(objects: &[&Object]) -> Option<HashSet<Vec<u8>>> {
 
 /// A description in which only types of these names, and what lies inside of them,
 /// are more than a declaration.
-fn reduced(data: &[u8], names: &HashSet<Vec<u8>>) -> Option<Vec<u8>> {
+fn reduced(data: &[u8], names: &HashSet<Vec<u8>>, functions: &[&[u8]]) -> Option<Vec<u8>> {
     let types = Types::parse(data)?;
-    let beginnings = Beginnings::of(names);
+    let beginnings = Beginnings::of(names, functions);
     let is_wanted = |record: &&Record<'_>| {
         let name = types.text(record.name()).filter(|name| beginnings.may_have(name));
         name.is_some_and(|name| match record.kind() {
-            FUNC => name.starts_with(ITERATORS),
+            FUNC => name.starts_with(ITERATORS) || functions.contains(&cut(name)),
             VAR | DATASEC => false,
             _ => names.contains(flavorless(cut(name))),
         })
@@ -204,9 +210,9 @@ impl Record<'_> {
 struct Beginnings(Vec<bool>);
 
 impl Beginnings {
-    fn of(names: &HashSet<Vec<u8>>) -> Self {
+    fn of(names: &HashSet<Vec<u8>>, functions: &[&[u8]]) -> Self {
         let mut beginnings = vec![false; 1 << 16];
-        let names = names.iter().map(Vec::as_slice).chain([ITERATORS]);
+        let names = names.iter().map(Vec::as_slice).chain([ITERATORS]).chain(functions.iter().copied());
         for place in names.filter_map(Self::place) {
             if let Some(beginning) = beginnings.get_mut(place) {
                 *beginning = true;
@@ -274,8 +280,10 @@ mod tests {
         for object in interface::ALL {
             assert_eq!(relocated(object, &few), relocated(object, &all));
         }
-        for (_, over) in interface::ALL.iter().flat_map(|object| object.iterators) {
-            let name = format!("bpf_iter_{over}");
+        let iterators = interface::ALL.iter().flat_map(|object| object.iterators);
+        let functions = interface::ALL.iter().flat_map(|object| object.functions);
+        let functions = functions.map(|(_, function)| (*function).to_owned());
+        for name in iterators.map(|(_, over)| format!("bpf_iter_{over}")).chain(functions) {
             let number = |types: &Btf| types.id_by_type_name_kind(&name, BtfKind::Func).ok();
             assert!(number(&all).is_some());
             assert_eq!(number(&few), number(&all), "{name}");
@@ -296,21 +304,21 @@ mod tests {
             [header(12, 3), [1, kind << 24, 1].map(u32::to_ne_bytes).concat(), b"\0a\0".to_vec()].concat()
         };
         let typedef = one(TYPEDEF);
-        assert_eq!(reduced(&typedef, &names).as_deref(), Some(typedef.as_slice()));
-        assert!(reduced(&one(31), &names).is_none());
-        assert!(reduced(&one(1), &names).is_none());
+        assert_eq!(reduced(&typedef, &names, &[]).as_deref(), Some(typedef.as_slice()));
+        assert!(reduced(&one(31), &names, &[]).is_none());
+        assert!(reduced(&one(1), &names, &[]).is_none());
         let mut other = typedef.clone();
         other.swap(0, 1);
-        assert!(reduced(&other, &names).is_none());
+        assert!(reduced(&other, &names, &[]).is_none());
         for length in 0..typedef.len() {
-            assert!(reduced(&typedef[..length], &names).is_none());
+            assert!(reduced(&typedef[..length], &names, &[]).is_none());
         }
-        let none = reduced(&typedef, &HashSet::from([b"b".to_vec()])).unwrap();
+        let none = reduced(&typedef, &HashSet::from([b"b".to_vec()]), &[]).unwrap();
         assert!(Types::parse(&none).unwrap().records.is_empty());
         let types = [[1, TYPEDEF << 24, 0], [4, TYPEDEF << 24, 0], [1, TYPEDEF << 24, 0]];
         let types = types.as_flattened().iter().flat_map(|word| word.to_ne_bytes()).collect();
         let three = [header(36, 6), types, b"\0b\0\0a\0".to_vec()].concat();
-        let kept = reduced(&three, &HashSet::from([b"a".to_vec()])).unwrap();
+        let kept = reduced(&three, &HashSet::from([b"a".to_vec()]), &[]).unwrap();
         let kinds: Vec<u32> = Types::parse(&kept).unwrap().records.iter().map(Record::kind).collect();
         assert_eq!(kinds, [FWD, TYPEDEF]);
     }

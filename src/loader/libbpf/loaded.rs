@@ -77,6 +77,17 @@ impl Loaded for Programs {
         Ok(())
     }
 
+    fn attach_kernel(&mut self, name: &'static str, function: &str) -> Result<(), LoadError> {
+        let program = program(&self.object, name)?;
+        let section = program.section().as_encoded_bytes();
+        let link = match section.starts_with(b"fexit") {
+            true => program.attach_trace(),
+            false => program.attach_kprobe(section.starts_with(b"kret"), function),
+        };
+        self.links.push(link.map_err(refused)?);
+        Ok(())
+    }
+
     fn attach_function(
         &mut self,
         name: &'static str,

@@ -21,7 +21,7 @@ use crate::probing::driver::Drivers;
 use crate::report::Gpu;
 
 pub(super) use live::LiveNode;
-pub(super) use place::OwnedCgroup;
+pub(super) use place::{OwnedCgroup, Places};
 pub(super) use resolve::CgroupReach;
 
 /// Answers the tracker's questions about the node at this moment.

@@ -46,7 +46,7 @@ impl OwnedCgroup {
 
 /// What is remembered of cgroups.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(in crate::watch) struct Places {
     trusted: TrustedNames,
     /// By id. A cgroup of the second version keeps its path as long as it is
     /// there, and no other ever gets its id: this never grows old.
@@ -59,14 +59,18 @@ pub(super) struct Places {
 
 impl Places {
     /// Nothing remembered yet.
-    pub(super) fn new(trusted: TrustedNames) -> Self {
+    pub(in crate::watch) fn new(trusted: TrustedNames) -> Self {
         let (by_process, looked) = (Remembered::new(STAYS), Remembered::new(STAYS));
         Self { trusted, by_id: HashMap::new(), by_process, looked }
     }
 
     /// The cgroup of a process at an event, if the event names one that was seen
     /// or is there; else the one that it is in now, if it still is there.
-    pub(super) fn of(&mut self, options: &Options, subject: &EventSubject) -> Option<Rc<OwnedCgroup>> {
+    pub(in crate::watch) fn of(
+        &mut self,
+        options: &Options,
+        subject: &EventSubject,
+    ) -> Option<Rc<OwnedCgroup>> {
         if let Some(place) = self.by_id(options, subject.cgroup) {
             return Some(place);
         }

@@ -1,0 +1,96 @@
+//! What decides a refusal that the kernel gave.
+
+use crate::model::{Device, Request, Verdict};
+use crate::observation::{Observation, Text};
+use crate::policy::TimeLimit;
+use crate::report::{DenyingProgram, ProgramProof, Proof};
+
+use super::explain::explain;
+use super::subject::Subject;
+
+/// Said where what is in force now does not refuse what was refused.
+const CHANGED: &str = "what is in force now allows it: it was changed after that";
+
+/// What refuses a request in a cgroup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// This program, with the instruction that sets what it returns.
+    Program(DenyingProgram),
+    /// The devices controller of cgroup v1: the programs allow it.
+    DevicesV1,
+    /// It is not known, for this reason.
+    Unknown(String),
+}
+
+/// What refuses a request in a cgroup of an observation, by the programs in force there.
+/// The kernel did refuse it: where they allow it, something has changed since.
+#[must_use]
+pub fn refusal(
+    observation: &Observation,
+    path: &Text,
+    device: Device,
+    request: Request,
+    limit: &TimeLimit,
+) -> Refusal {
+    let proof = match explain(observation, &Subject::Cgroup(path.clone()), device, request, limit) {
+        Ok(proof) => proof,
+        Err(error) => return Refusal::Unknown(error.to_string()),
+    };
+    match proof.verdict {
+        Verdict::Unknown => Refusal::Unknown(proof.why.unwrap_or_default()),
+        Verdict::Allow => Refusal::Unknown(CHANGED.to_owned()),
+        Verdict::Deny => denying(&proof).map_or(Refusal::DevicesV1, Refusal::Program),
+    }
+}
+
+/// The program after which the error stays: a later one may clear what an earlier one set.
+/// `None` where none is left after the last.
+fn denying(proof: &Proof) -> Option<DenyingProgram> {
+    let denies = |program: &ProgramProof| match program.retval {
+        Some(retval) => retval != 0,
+        None => program.returns == Verdict::Deny,
+    };
+    let first =
+        proof.programs.iter().rposition(|program| !denies(program)).map_or(0, |allowing| allowing + 1);
+    let program = proof.programs.get(first)?;
+    let is_it = |pc| move |step: &&crate::report::Step| step.pc == pc && step.program.is_none();
+    Some(DenyingProgram {
+        id: program.id,
+        name: program.name.clone(),
+        attached_at: program.attached_at.clone(),
+        instruction: program.decided_at.and_then(|pc| program.steps.iter().rfind(is_it(pc)).cloned()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Step;
+
+    fn program(id: u32, returns: Verdict, retval: i32) -> ProgramProof {
+        let step = |pc| Step { pc, ..Step::default() };
+        let steps = vec![step(1), step(4)];
+        ProgramProof {
+            id,
+            returns,
+            retval: Some(retval),
+            steps,
+            decided_at: Some(4),
+            ..ProgramProof::default()
+        }
+    }
+
+    /// Make sure that the first program of those whose error stays is named, not one whose
+    /// error a later one cleared, and none where all is cleared.
+    #[test]
+    fn which() {
+        let of = |programs: Vec<ProgramProof>| denying(&Proof { programs, ..Proof::default() });
+        let (allow, deny) = (|id| program(id, Verdict::Allow, 0), |id| program(id, Verdict::Deny, -1));
+        let still = |id| program(id, Verdict::Allow, -1);
+        assert_eq!(of(vec![allow(1), deny(2), still(3)]).unwrap().id, 2);
+        assert_eq!(of(vec![deny(1), allow(2), deny(3)]).unwrap().id, 3);
+        assert_eq!(of(vec![deny(1), allow(2)]), None);
+        assert_eq!(of(Vec::new()), None);
+        assert_eq!(of(vec![deny(1)]).unwrap().instruction.unwrap().pc, 4);
+    }
+}

@@ -1,0 +1,242 @@
+//! Looks at what was refused while it is there: where the process is, whose it is, and
+//! what decides. A job often ends at its first refusal, and its cgroup with it: so a
+//! thread waits for new sums and looks at once, without keeping anything else waiting.
+
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::AsFd as _;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+use super::record::DenialKey;
+use crate::analyse::{Refusal, TimeLimit, refusal};
+use crate::loader::Ring;
+use crate::model::{Device, Owner, Request};
+use crate::observation::{Observation, Text};
+use crate::observe::{self, CgroupTarget, Options};
+use crate::quota::{PerAccount, Quota};
+use crate::watch::EventSubject;
+use crate::watch::node::{OwnedCgroup, Places};
+
+/// Looks that wait to be taken at most: as many as there are sums in a turn.
+const WAITING: usize = 4096;
+/// Keys of one account that wait for a look; of more it is told whose they are alone.
+const OWN_WAITING: usize = 256;
+/// Observations of cgroups in a second: of one account, and of all. A user may have many
+/// cgroups and leave room for the others.
+/// A cgroup where devices are refused all the time takes ten.
+const OWN_LOOKS: usize = 20;
+const ALL_LOOKS: usize = 100;
+const SECOND: Duration = Duration::from_secs(1);
+/// How long an observation of a cgroup serves: its programs may change.
+const FRESH: Duration = Duration::from_millis(100);
+/// Nanoseconds of a clock tick of `/proc` (`USER_HZ` is 100 everywhere).
+const TICK: u64 = 10_000_000;
+/// How long decoding may take. Nothing waits for it but other looks.
+const DECODING: Duration = Duration::from_millis(500);
+/// Said where nobody looked.
+const TOO_MANY: &str = "not looked at: this user was refused too much at once";
+const GONE: &str = "its cgroup is gone";
+const NOT_READ: &str = "the programs of its cgroup could not be read";
+
+/// What a look at one refusal found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Seen {
+    /// The cgroup, and whose it is; `None` where it was gone.
+    pub(super) place: Option<(Text, Option<Owner>)>,
+    /// What decides.
+    pub(super) refusal: Refusal,
+}
+
+/// The thread that looks.
+pub(super) struct Lookout {
+    seen: Receiver<(DenialKey, Seen)>,
+    /// Ends the thread when this is written.
+    end: Arc<EventFd>,
+}
+
+impl Lookout {
+    /// Begins to look at each key that comes from the ring.
+    ///
+    /// # Errors
+    ///
+    /// No descriptor or thread is left.
+    pub(super) fn start(ring: Box<dyn Ring>, options: Options) -> std::io::Result<Self> {
+        let (sender, seen) = sync_channel(WAITING);
+        let end = Arc::new(EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?);
+        let its = end.clone();
+        thread::Builder::new()
+            .name("denials".to_owned())
+            .spawn(move || Looker::new(options).follow(ring, &sender, &its))?;
+        Ok(Self { seen, end })
+    }
+
+    /// The next look that is over.
+    pub(super) fn next(&self) -> Option<(DenialKey, Seen)> {
+        // A thread that has ended looks at nothing more, which the events tell.
+        self.seen.try_recv().ok()
+    }
+}
+
+impl Drop for Lookout {
+    fn drop(&mut self) {
+        // It is there as long as the thread; a counter of 1 always has room.
+        let _written = self.end.write(1);
+    }
+}
+
+/// Looks at refusals.
+struct Looker {
+    options: Options,
+    places: Places,
+    /// Cgroups that were observed, by path; of v1 groups also by process.
+    observed: HashMap<(Text, Option<u32>), Option<Observation>>,
+    /// What was decided in these.
+    decided: HashMap<(Text, Option<u32>, Device, Request), Refusal>,
+    /// Keys that nobody looked at yet, by account.
+    waiting: PerAccount<u32, VecDeque<DenialKey>>,
+    looks: Quota<u32>,
+    second: Instant,
+    /// When the first of these observations was made, or earlier.
+    observed_at: Instant,
+}
+
+impl Looker {
+    fn new(options: Options) -> Self {
+        let options = Options { detail: false, deadline: None, units: false, hook: false, ..options };
+        Self {
+            places: Places::new(observe::trusted_names(&options)),
+            options,
+            observed: HashMap::new(),
+            decided: HashMap::new(),
+            waiting: PerAccount::default(),
+            looks: Quota::new(OWN_LOOKS, ALL_LOOKS),
+            second: Instant::now(),
+            observed_at: Instant::now(),
+        }
+    }
+
+    /// Looks at one key after another, of each user in turn: who is refused much does not
+    /// keep the others waiting.
+    fn follow(mut self, mut ring: Box<dyn Ring>, sender: &SyncSender<(DenialKey, Seen)>, end: &EventFd) {
+        loop {
+            let mut keys = Vec::new();
+            ring.read(&mut |record| {
+                keys.extend(DenialKey::read(record));
+                keys.len() < WAITING
+            });
+            for key in keys {
+                let own = self.waiting.of(key.account);
+                if own.len() < OWN_WAITING {
+                    own.push_back(key);
+                } else {
+                    let place = self.place(&key).map(|place| (place.path.clone(), place.owner.clone()));
+                    tell(sender, key, Seen { place, refusal: Refusal::Unknown(TOO_MANY.to_owned()) });
+                }
+            }
+            if let Some(key) = self.next() {
+                let seen = self.look(&key);
+                tell(sender, key, seen);
+                continue;
+            }
+            let mut fds =
+                [PollFd::new(ring.as_fd(), PollFlags::POLLIN), PollFd::new(end.as_fd(), PollFlags::POLLIN)];
+            let _interrupted = poll(&mut fds, PollTimeout::NONE);
+            if fds.get(1).is_some_and(|end| end.any() == Some(true)) {
+                return;
+            }
+        }
+    }
+
+    /// The next key of the user whose turn it is.
+    fn next(&mut self) -> Option<DenialKey> {
+        let account = self.waiting.in_turn().next()?;
+        self.waiting.had_turn(account);
+        let key = self.waiting.get_mut(account)?.pop_front();
+        if self.waiting.get(account).is_none_or(VecDeque::is_empty) {
+            self.waiting.remove(account);
+        }
+        key
+    }
+
+    fn place(&mut self, key: &DenialKey) -> Option<Rc<OwnedCgroup>> {
+        let subject = EventSubject {
+            pid: key.pid,
+            start_time: key.start / TICK,
+            account: Some(key.account),
+            cgroup: key.cgroup,
+            ..EventSubject::default()
+        };
+        self.places.of(&self.options, &subject)
+    }
+
+    fn look(&mut self, key: &DenialKey) -> Seen {
+        if self.second.elapsed() > SECOND {
+            self.second = Instant::now();
+            self.looks = Quota::new(OWN_LOOKS, ALL_LOOKS);
+        }
+        if self.observed_at.elapsed() > FRESH {
+            self.observed_at = Instant::now();
+            self.observed.clear();
+            self.decided.clear();
+        }
+        let Some(place) = self.place(key) else {
+            return Seen { place: None, refusal: Refusal::Unknown(GONE.to_owned()) };
+        };
+        let refusal = self.refusal(key, &place.path);
+        Seen { place: Some((place.path.clone(), place.owner.clone())), refusal }
+    }
+
+    fn refusal(&mut self, key: &DenialKey, path: &Text) -> Refusal {
+        let all = (path.clone(), None);
+        // Where the v1 controller has a say, its group is the process's own.
+        let is_v1 = |seen: &Option<Observation>| seen.as_ref().is_some_and(|seen| seen.devices_v1.is_some());
+        let place = match self.observed.get(&all) {
+            Some(seen) if !is_v1(seen) => all,
+            _ => (path.clone(), Some(key.pid)),
+        };
+        let question = (place.0.clone(), place.1, key.device, key.request);
+        if let Some(known) = self.decided.get(&question) {
+            return known.clone();
+        }
+        if !self.observed.contains_key(&place) {
+            // Then the event says so.
+            if self.looks.take(key.account, 1).is_err() {
+                return Refusal::Unknown(TOO_MANY.to_owned());
+            }
+            let seen = self.observe(key.pid, path);
+            if !is_v1(&seen) {
+                self.observed.insert((path.clone(), None), seen.clone());
+            }
+            self.observed.insert(place.clone(), seen);
+        }
+        let limit = TimeLimit::at(Instant::now().checked_add(DECODING));
+        let seen = self.observed.get(&place).and_then(Option::as_ref);
+        let refusal = match seen {
+            Some(seen) => refusal(seen, path, key.device, key.request, &limit),
+            None => Refusal::Unknown(NOT_READ.to_owned()),
+        };
+        self.decided.insert(question, refusal.clone());
+        refusal
+    }
+
+    fn observe(&self, pid: u32, cgroup: &Text) -> Option<Observation> {
+        let target = CgroupTarget::observed(cgroup, false);
+        // Only a living process tells its place in the v1 hierarchy; of one that is gone, or
+        // elsewhere by now, the cgroup is asked about alone.
+        let its = observe::processes_and(&self.options, &[pid], std::slice::from_ref(&target)).ok();
+        let its = its.filter(|seen| seen.cgroups.iter().any(|seen| seen.path == *cgroup));
+        // Then the event says that it is not known.
+        its.or_else(|| observe::cgroups(&self.options, &[target]).ok())
+    }
+}
+
+/// Hands a look on. Where too many wait, or nobody does, the sum is told without it.
+fn tell(sender: &SyncSender<(DenialKey, Seen)>, key: DenialKey, seen: Seen) {
+    let _ = sender.try_send((key, seen));
+}
