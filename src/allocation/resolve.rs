@@ -294,9 +294,12 @@ fn names(slurm: &Slurm, host: &str) -> Names {
 
 fn meaning(slurm: &Slurm, names: &Names, gpus: &[Gpu]) -> Result<(Vec<Slot>, bool), String> {
     let Some(file) = &slurm.gres_conf else {
-        let places = "the directory of SLURM_CONF in a hook, /run/slurm/conf, /etc/slurm, /etc/slurm-llnl, /usr/local/etc";
+        let places = match slurm.looked_in.as_slice() {
+            [] => String::new(),
+            places => format!(" in {}", places.join(", ")),
+        };
         return Err(format!(
-            "no gres.conf was found (looked in {places}); --gres-conf FILE names it, and {HELP}"
+            "no gres.conf was found{places}; --gres-conf FILE names it, or slurm.gres_conf in /etc/gpumap.toml, and {HELP}"
         ));
     };
     let gres = gres::read(&file.text.lossy(), names);

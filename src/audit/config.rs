@@ -1,6 +1,7 @@
 //! The site's configuration, `/etc/gpumap.toml`.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -17,6 +18,8 @@ pub struct Config {
     pub sharing: Sharing,
     /// What counts as use.
     pub activity: ActivityLimits,
+    /// Where Slurm's files are.
+    pub slurm: SlurmFiles,
     /// Daemons that may hold any GPU, besides those that gpumap knows.
     #[serde(rename = "daemon")]
     pub daemons: Vec<Daemon>,
@@ -48,6 +51,14 @@ pub struct Sharing {
     /// Whether this node's jobs may open every GPU on purpose, because jobs
     /// get whole nodes.
     pub whole_node: bool,
+}
+
+/// Places of Slurm's files, where gpumap would not find them by itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SlurmFiles {
+    /// The path of `gres.conf`, which says which GPUs Slurm's numbers mean.
+    pub gres_conf: Option<PathBuf>,
 }
 
 /// What counts as use, where calls of processes are counted.

@@ -205,9 +205,4 @@ pub struct SlurmArgs {
     /// in such a script: elsewhere a user may have set them.
     #[arg(long)]
     pub from_env: bool,
-    /// The path of Slurm's gres.conf, which says what its GPU numbers mean.
-    ///
-    /// The default is the usual places.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, hide_short_help = true)]
-    pub gres_conf: Option<PathBuf>,
 }

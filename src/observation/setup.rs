@@ -193,6 +193,9 @@ pub struct Slurm {
     /// The node's `gres.conf`, which decides what Slurm's GPU numbers mean.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gres_conf: Option<ConfigFile>,
+    /// The directories that were looked in, where none was found.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub looked_in: Vec<String>,
     /// When that file was last changed, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gres_conf_modified_at: Option<Time>,

@@ -15,6 +15,7 @@ use crate::observation::{ConfigFile, Environment, Slurm, Text, Variable};
 use crate::observe::clock::modified_at;
 use crate::observe::options::Options;
 use crate::observe::problems::{Log, errno_of};
+use crate::observe::processes::slurmd;
 use crate::slurm_conf;
 use crate::sys::absence::is_absence;
 use crate::sys::dir::{Dir, read_all};
@@ -26,20 +27,29 @@ const FILE_LIMIT: usize = 1 << 20;
 const VALUE_LIMIT: usize = 128 << 10;
 /// Characters of a cluster's name.
 const CLUSTER: usize = 64;
-/// The usual places of `gres.conf`; the first is that of a configless slurmd.
-const PLACES: [&str; 4] = [
-    "/run/slurm/conf/gres.conf",
-    "/etc/slurm/gres.conf",
-    "/etc/slurm-llnl/gres.conf",
-    "/usr/local/etc/gres.conf",
+/// The usual directories of Slurm's files: where the link of a configless slurmd leads,
+/// those of packages, of slurm-gcp, of `make install`, of AWS ParallelCluster and of Bright,
+/// and the caches of a configless slurmd that made no link.
+const PLACES: [&str; 12] = [
+    "/run/slurm/conf",
+    "/etc/slurm",
+    "/etc/slurm-llnl",
+    "/usr/local/etc/slurm",
+    "/usr/local/etc",
+    "/opt/slurm/etc",
+    "/cm/shared/apps/slurm/var/etc/slurm",
+    "/cm/shared/apps/slurm/var/etc",
+    "/var/spool/slurmd/conf-cache",
+    "/var/spool/slurm/d/conf-cache",
+    "/var/spool/slurm/slurmd/conf-cache",
+    "/var/lib/slurm/slurmd/conf-cache",
 ];
 
 /// The directories where `gres.conf` may be: that of the first `slurm.conf` alone, since
 /// Slurm takes its other files from there; all usual ones where there is none. `root` is
 /// put before each to look into it.
 pub(in crate::observe) fn directories(root: &Path) -> Vec<PathBuf> {
-    let usual: Vec<PathBuf> =
-        PLACES.iter().filter_map(|place| Path::new(place).parent()).map(Path::to_owned).collect();
+    let usual: Vec<PathBuf> = PLACES.iter().map(PathBuf::from).collect();
     // One that cannot be looked at may have it: what is in it is told by whoever reads it.
     let may_have_it = |directory: &&PathBuf| {
         let file = below(root, directory).join("slurm.conf");
@@ -64,17 +74,23 @@ pub(in crate::observe) fn below(root: &Path, path: &Path) -> PathBuf {
 
 /// Collects both.
 pub(in crate::observe) fn collect(options: &Options, log: &mut Log) -> Slurm {
-    let gres_conf = gres_conf(options, log);
+    let (gres_conf, looked_in) = gres_conf(options, log);
     let modified = gres_conf.as_ref().map(|file| (modified_at(Path::new(&file.path)), &file.path));
     let gres_conf_modified_at = modified.and_then(|(time, path)| log.there(path, time));
-    Slurm { gres_conf, gres_conf_modified_at, hook: options.hook.then(|| hook(std::env::vars_os())) }
+    let looked_in = looked_in.into_iter().filter(|_| gres_conf.is_none());
+    Slurm {
+        looked_in: looked_in.map(|directory| directory.to_string_lossy().into_owned()).collect(),
+        gres_conf,
+        gres_conf_modified_at,
+        hook: options.hook.then(|| hook(std::env::vars_os())),
+    }
 }
 
 /// The name of the cluster, from `slurm.conf` beside the places of `gres.conf`; `None`
 /// where no file can be read or the file does not say it.
 pub(in crate::observe) fn cluster(options: &Options, log: &mut Log) -> Option<String> {
     let named = options.hook.then(|| std::env::var_os("SLURM_CONF")).flatten().map(PathBuf::from);
-    let places = PLACES.iter().map(|place| Path::new(place).with_file_name("slurm.conf"));
+    let places = PLACES.iter().map(|place| Path::new(place).join("slurm.conf"));
     let mut files = named.into_iter().chain(places).map(|path| (read(&path), path));
     let (text, path) = files.find(|(text, _)| !text.as_ref().is_err_and(|errno| is_none(*errno)))?;
     log.there(path.to_string_lossy(), text).and_then(|text| cluster_name(&String::from_utf8_lossy(&text)))
@@ -88,16 +104,29 @@ fn cluster_name(text: &str) -> Option<String> {
     ((1..=CLUSTER).contains(&name.len()) && name.bytes().all(is_plain)).then_some(name)
 }
 
-/// The file that was named, else the first that exists. One that exists and
-/// cannot be read is a problem, and no other is taken in its place.
-fn gres_conf(options: &Options, log: &mut Log) -> Option<ConfigFile> {
+/// The file that was named, else the first that exists, and the directories that were
+/// looked in. One that exists and cannot be read is a problem, and no other is taken in its
+/// place.
+fn gres_conf(options: &Options, log: &mut Log) -> (Option<ConfigFile>, Vec<PathBuf>) {
     if let Some(path) = &options.gres_conf {
-        return found(path, read(path), true, log).flatten();
+        return (found(path, read(path), true, log).flatten(), Vec::new());
     }
-    let beside = options.hook.then(|| std::env::var_os("SLURM_CONF")).flatten();
-    let beside = beside.map(|path| PathBuf::from(path).with_file_name("gres.conf"));
-    let usual = directories(Path::new("/")).into_iter().map(|directory| directory.join("gres.conf"));
-    beside.into_iter().chain(usual).find_map(|path| found(&path, read(&path), false, log)).flatten()
+    let named = options.hook.then(|| std::env::var_os("SLURM_CONF")).flatten().map(PathBuf::from);
+    let directories = own_directories(options, named);
+    let file = directories.iter().map(|directory| directory.join("gres.conf"));
+    let file = file.map(|path| found(&path, read(&path), false, log)).find_map(|found| found);
+    (file.flatten(), directories)
+}
+
+/// The directories of Slurm's files on this node: that of the `slurm.conf` that the hook
+/// names, else of the one that the slurmd which runs was started with, else the usual ones.
+pub(in crate::observe) fn own_directories(options: &Options, named: Option<PathBuf>) -> Vec<PathBuf> {
+    let usual = directories(Path::new("/"));
+    // One alone has a slurm.conf.
+    let is_found = usual.len() == 1;
+    let running = || slurmd::slurm_conf(options, !is_found);
+    let own = named.or_else(running).and_then(|file| Some(file.parent()?.to_owned()));
+    own.map_or(usual, |directory| vec![directory])
 }
 
 /// `None` where there is no such file, and that is no problem.
@@ -174,7 +203,7 @@ mod tests {
         let mut log = Log::new(None);
         let named = |path: &str| Options { gres_conf: Some(path.into()), ..Options::default() };
         for (path, code) in [("/nonexistent/gres.conf", "unreadable"), ("/dev/null", "unreadable")] {
-            assert_eq!(gres_conf(&named(path), &mut log), None);
+            assert_eq!(gres_conf(&named(path), &mut log).0, None);
             let problem = log.problems.pop().unwrap();
             assert_eq!((problem.code.as_str(), problem.what.as_str()), (code, path));
         }

@@ -36,6 +36,20 @@ pub(crate) fn config(
     Ok((config, Some(found)))
 }
 
+/// Takes the place of Slurm's `gres.conf` from the node's configuration, where the caller
+/// names none. A configuration that cannot be read is told, and hides nothing else.
+pub(crate) fn take_gres_conf(invocation: &mut Invocation<'_>) -> Result<(), Failure> {
+    if invocation.global.gres_conf.is_some() || invocation.global.from.is_some() {
+        return Ok(());
+    }
+    match config(invocation, None, None) {
+        Ok((config, _)) => invocation.wanted_facts.gres_conf = config.slurm.gres_conf,
+        Err(Failure::Problem(problem)) => invocation.problems(&[*problem])?,
+        Err(other) => return Err(other),
+    }
+    Ok(())
+}
+
 /// Whether there is such a file; one that cannot be looked at is no "no".
 fn is_there(path: &Path) -> Result<bool, Failure> {
     let found = again(|| path.symlink_metadata()).or_absent();

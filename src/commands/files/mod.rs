@@ -8,7 +8,7 @@ mod read;
 pub(crate) mod saved;
 mod write;
 
-pub(crate) use config::config;
+pub(crate) use config::{config, take_gres_conf};
 pub(crate) use packed::read_unpacked;
 pub(crate) use read::{name, read, read_from};
 pub(crate) use write::{failure, save, save_bytes, save_public, save_public_in};

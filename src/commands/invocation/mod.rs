@@ -57,7 +57,7 @@ pub struct WantedFacts {
     pub detail: bool,
     /// Slurm's hook environment, in gpumap's own.
     pub hook: bool,
-    /// Slurm's `gres.conf` in another place than the usual ones.
+    /// Slurm's `gres.conf` where the configuration of the node says that it is.
     pub gres_conf: Option<PathBuf>,
     /// Names of the users of processes whose details are not wanted.
     pub users: bool,
@@ -115,7 +115,7 @@ impl<'a> Invocation<'a> {
             mig_list: self.global.mig_list.clone(),
             deadline: self.deadline(),
             detail: self.wanted_facts.detail,
-            gres_conf: self.wanted_facts.gres_conf.clone(),
+            gres_conf: self.global.gres_conf.clone().or_else(|| self.wanted_facts.gres_conf.clone()),
             hook: self.wanted_facts.hook,
             users: self.wanted_facts.users,
             units: self.wanted_facts.units,

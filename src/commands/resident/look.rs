@@ -79,6 +79,7 @@ impl Looker {
     ) -> Result<Self, Failure> {
         invocation.wanted_facts.detail = true;
         invocation.wanted_facts.units = true;
+        files::take_gres_conf(invocation)?;
         let (config, _) = files::config(invocation, config, None)?;
         Ok(Self { config, state, copes })
     }

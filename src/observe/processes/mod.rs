@@ -18,6 +18,7 @@ pub(super) mod memory;
 mod reader;
 pub(super) mod refusals;
 pub(super) mod sieve;
+pub(super) mod slurmd;
 pub(super) mod step_daemon;
 pub(super) mod survey;
 pub(super) mod users;

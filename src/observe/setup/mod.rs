@@ -39,7 +39,7 @@ pub fn setup(options: &Options) -> Setup {
         hidepid_unknown: hidepid.as_ref().err().map(|errno| errno.desc().to_owned()),
         // Why it is not known is told above.
         hidepid: hidepid.ok().flatten().map(|(value, _)| value),
-        slurm: slurm_files::collect(&options.gpu_root, &options.proc),
+        slurm: slurm_files::collect(options),
         software: kernel::running(&options.proc),
         clock_synchronized: kernel::clock(),
         own_file: own::file(),

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use super::slurm_plugins;
 use crate::observation::{Answer, SlurmFile, SlurmSetup};
-use crate::observe::slurm_config::{below, directories, is_none, read};
+use crate::observe::options::Options;
+use crate::observe::slurm_config::{below, directories, is_none, own_directories, read};
 use crate::slurm_conf;
 
 /// Keys that are kept of each file, in lower case.
@@ -17,33 +18,47 @@ const INCLUDED: usize = 64;
 
 /// Collects the three files below `root`, and the version of the plugins there. All
 /// three are looked for in the directory of `slurm.conf`, if there is one.
-pub(super) fn collect(root: &Path, proc: &Path) -> SlurmSetup {
-    let directories = directories(root);
+/// A file that is named as `gres.conf` is that one.
+pub(super) fn collect(options: &Options) -> SlurmSetup {
+    let root = options.gpu_root.as_path();
+    let is_here = root == Path::new("/");
+    let directories = if is_here { own_directories(options, None) } else { directories(root) };
     let file = |name: &str, keys| file(root, &directories, name, keys);
     let slurm_conf = file("slurm.conf", SLURM_CONF);
     SlurmSetup {
         plugins: slurm_plugins::collect(
             root,
-            proc,
+            &options.proc,
             slurm_conf.as_ref().and_then(|file| file.value("plugindir")),
         ),
         slurm_conf,
         cgroup_conf: file("cgroup.conf", CGROUP_CONF),
-        gres_conf: file("gres.conf", GRES_CONF),
+        gres_conf: match &options.gres_conf {
+            Some(path) => Some(one(Path::new("/"), path, GRES_CONF).unwrap_or_else(|| absent(path))),
+            None => file("gres.conf", GRES_CONF),
+        },
     }
 }
 
 /// The first file of this name in these directories.
 fn file(root: &Path, directories: &[PathBuf], name: &str, keys: &[&str]) -> Option<SlurmFile> {
-    directories.iter().find_map(|directory| {
-        let place = directory.join(name);
-        let values = match read(&below(root, &place)) {
-            Err(errno) if is_none(errno) => return None,
-            Err(errno) => Answer::Missing(errno.desc().to_owned()),
-            Ok(bytes) => Answer::Known(Reader { root, keys, left: INCLUDED }.values(&place, &bytes)),
-        };
-        Some(SlurmFile { path: place.to_string_lossy().into_owned(), values })
-    })
+    directories.iter().find_map(|directory| one(root, &directory.join(name), keys))
+}
+
+/// One file; `None` where there is none.
+fn one(root: &Path, place: &Path, keys: &[&str]) -> Option<SlurmFile> {
+    let values = match read(&below(root, place)) {
+        Err(errno) if is_none(errno) => return None,
+        Err(errno) => Answer::Missing(errno.desc().to_owned()),
+        Ok(bytes) => Answer::Known(Reader { root, keys, left: INCLUDED }.values(place, &bytes)),
+    };
+    Some(SlurmFile { path: place.to_string_lossy().into_owned(), values })
+}
+
+/// A file that the caller named and that is not there.
+fn absent(place: &Path) -> SlurmFile {
+    let values = Answer::Missing("there is no such file".to_owned());
+    SlurmFile { path: place.to_string_lossy().into_owned(), values }
 }
 
 /// Reads one file with those that it includes.
@@ -100,7 +115,7 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         }
-        let found = collect(&root, &root);
+        let found = collect(&Options { gpu_root: root.clone(), proc: root.clone(), ..Options::default() });
         std::fs::remove_dir_all(&root).unwrap();
         look(found);
     }
@@ -149,7 +164,7 @@ mod tests {
         let root = std::env::temp_dir().join(format!("gpumap-setup-{}", std::process::id()));
         std::fs::create_dir_all(root.join("etc/slurm/gres.conf")).unwrap();
         std::fs::write(root.join("etc/slurm/cgroup.conf"), "ConstrainDevices=YES\n").unwrap();
-        let found = collect(&root, &root);
+        let found = collect(&Options { gpu_root: root.clone(), proc: root.clone(), ..Options::default() });
         std::fs::remove_dir_all(&root).unwrap();
         let cgroup_conf = found.cgroup_conf.unwrap();
         assert_eq!(cgroup_conf.path, "/etc/slurm/cgroup.conf");

@@ -6,9 +6,7 @@
 //! program of Slurm is started, and no plugin is loaded.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::fs::File;
-use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
@@ -17,9 +15,10 @@ use nix::errno::Errno;
 use crate::elf::{ElfFile, SymbolKind};
 use crate::observation::{Answer, SlurmPlugins};
 use crate::observe::problems::errno_of;
+use crate::observe::processes::slurmd;
 use crate::observe::slurm_config::is_none;
 use crate::sys::absence::is_absence;
-use crate::sys::dir::{Dir, open_readable};
+use crate::sys::dir::open_readable;
 use crate::sys::retry::again;
 
 /// Where packages and `make install` put plugins, below `/usr`, `/usr/local` and
@@ -27,8 +26,6 @@ use crate::sys::retry::again;
 const PREFIXES: [&str; 3] = ["/usr", "/usr/local", "/opt/slurm"];
 /// Plugins that nodes have; the first is the one that constrains devices.
 const NAMES: [&str; 4] = ["task_cgroup.so", "cgroup_v2.so", "auth_munge.so", "select_cons_tres.so"];
-/// Bytes of `comm`.
-const COMM: usize = 64;
 /// Directories of `PluginDir` that are looked at.
 const DIRECTORIES: usize = 16;
 
@@ -37,7 +34,7 @@ const DIRECTORIES: usize = 16;
 pub(super) fn collect(root: &Path, proc: &Path, plugin_dir: Option<&str>) -> Vec<SlurmPlugins> {
     let directories = match plugin_dir {
         Some(named) => named.split(':').filter(|path| path.starts_with('/')).map(PathBuf::from).collect(),
-        None => usual(daemon(proc)),
+        None => usual(slurmd::program(proc)),
     };
     let mut seen = BTreeSet::new();
     let below = |path: &Path| root.join(path.strip_prefix("/").unwrap_or(path));
@@ -72,31 +69,6 @@ fn usual(daemon: Option<PathBuf>) -> Vec<PathBuf> {
     let own = daemon.as_deref().and_then(|file| file.parent()?.parent());
     let prefixes = own.into_iter().chain(PREFIXES.iter().map(Path::new));
     prefixes.flat_map(|prefix| inside.iter().map(move |path| prefix.join(path))).collect()
-}
-
-/// The file of a slurmd that runs as root, such as `/opt/slurm/sbin/slurmd`: a hint where
-/// to look besides. Without one, or where it cannot be seen, the usual places are left.
-fn daemon(proc: &Path) -> Option<PathBuf> {
-    // A hint that is missing leaves the usual places.
-    let proc = Dir::open(proc).ok()?;
-    let (mut comm, mut found) = (Vec::new(), None);
-    let is_slurmd = |process: &Dir, comm: &mut Vec<u8>| {
-        // The same.
-        process.read_into(c"comm", comm, COMM).is_ok()
-            && comm.trim_ascii_end() == b"slurmd"
-            // The same.
-            && process.stat().is_ok_and(|stat| stat.uid == 0)
-    };
-    let listed = proc.numbers(c".", |name, _| {
-        // The same.
-        let process = proc.child(name).ok().filter(|process| is_slurmd(process, &mut comm));
-        // The same.
-        let file = process.and_then(|process| process.link(c"exe").ok());
-        found = file.map(|path| PathBuf::from(OsString::from_vec(path)));
-        found.is_none()
-    });
-    // The same.
-    listed.ok().and(found)
 }
 
 /// The version that all plugins of a directory have; `None` where there are none.
