@@ -55,27 +55,35 @@ pub fn write(out: &mut dyn Write, style: Style, answer: &DiffAnswer) -> io::Resu
 /// does not say that.
 fn side(name: &str, cgroup: Option<&str>) -> String {
     let said = cgroup.filter(|cgroup| !name.ends_with(cgroup));
-    let cgroup = said.map(|cgroup| format!(": {} alone", sanitize::text(cgroup)));
+    let cgroup = said.map(|cgroup| format!(": {} (this cgroup only)", sanitize::text(cgroup)));
     sanitize::text(name).into_owned() + &cgroup.unwrap_or_default()
 }
 
 fn gpu_part(out: &mut dyn Write, diff: &Diff, inventory: &[Gpu]) -> io::Result<()> {
-    for title in ["GPUs lost", "GPUs gained", "GPUs unknown on one side"] {
-        let changed = diff.gpus.iter().filter(|gpu| heading(gpu) == title);
+    // Of two moments something was lost; of two jobs, one may open what the other may not.
+    let is_same = diff.node.is_some() || diff.a_cgroup == diff.b_cgroup;
+    let [lost, gained] = match is_same {
+        true => ["GPUs lost", "GPUs gained"],
+        false => ["GPUs that only the first may open", "GPUs that only the second may open"],
+    };
+    let is = |gpu: &GpuChange, from, to| (gpu.from, gpu.to) == (from, to);
+    let (is_lost, is_gained) = (
+        |gpu: &GpuChange| is(gpu, Verdict::Allow, Verdict::Deny),
+        |gpu: &GpuChange| is(gpu, Verdict::Deny, Verdict::Allow),
+    );
+    let parts: [(&str, &dyn Fn(&GpuChange) -> bool); 3] = [
+        (lost, &is_lost),
+        (gained, &is_gained),
+        ("GPUs unknown on one side", &|gpu| !is_lost(gpu) && !is_gained(gpu)),
+    ];
+    for (title, is_it) in parts {
+        let changed = diff.gpus.iter().filter(|gpu| is_it(gpu));
         let names: Vec<String> = changed.map(|gpu| gpus::name(&gpu.gpu, inventory)).collect();
         if !names.is_empty() {
             writeln!(out, "{title}: {}", names.join(" "))?;
         }
     }
     Ok(())
-}
-
-fn heading(gpu: &GpuChange) -> &'static str {
-    match (gpu.from, gpu.to) {
-        (Verdict::Allow, Verdict::Deny) => "GPUs lost",
-        (Verdict::Deny, Verdict::Allow) => "GPUs gained",
-        _ => "GPUs unknown on one side",
-    }
 }
 
 /// Cgroups named before the rest is counted.
