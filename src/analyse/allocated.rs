@@ -120,9 +120,23 @@ fn claimed(
         own.filter_map(|environment| of_claim(environment, of, numbering, &join.gpus)).collect();
     claims.dedup();
     match claims.as_slice() {
-        [] => unknown("nothing says what was allocated"),
+        [] => unknown(silence(processes)),
         [one] => one.clone(),
         _ => unknown("its processes name different GPUs as allocated"),
+    }
+}
+
+/// Why no process says it.
+fn silence(processes: &[&Process]) -> &'static str {
+    let details = || processes.iter().map(|process| process.detail.as_ref());
+    if processes.is_empty() {
+        "it has no process whose environment could say it"
+    } else if details().all(|detail| detail.is_none()) {
+        "nobody looked into its processes"
+    } else if details().flatten().all(|detail| detail.at_exec.known().is_none()) {
+        "the environments of its processes, which say it, could not be read"
+    } else {
+        "no environment of its processes says it (SLURM_JOB_GPUS, SLURM_STEP_GPUS)"
     }
 }
 

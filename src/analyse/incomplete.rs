@@ -13,7 +13,7 @@ use crate::report::{
     ActivityAnswer, AuditAnswer, Change, CompactAnswer, DiffAnswer, DoctorAnswer, ExplainAnswer, FleetAnswer,
     FreeAnswer, GpuSet, JobsAnswer, JournalsAnswer, KindsAnswer, Leftover, LeftoversAnswer, MatrixAnswer,
     NodeAnswer, NodeDiff, Nothing, OwnerSets, PageAnswer, Policy, Process, ProgramsAnswer, RegionAnswer,
-    RepairAnswer, VgpuAnswer,
+    RepairAnswer, RepairsAnswer, VgpuAnswer,
 };
 
 /// The unknown parts, a few words each.
@@ -89,6 +89,12 @@ impl CommandAnswer for VgpuAnswer {
 impl CommandAnswer for RepairAnswer {
     fn has_unknown(&self) -> bool {
         self.repair.state == RepairState::Unknown
+    }
+}
+
+impl CommandAnswer for RepairsAnswer {
+    fn has_unknown(&self) -> bool {
+        self.repairs.iter().any(|repair| repair.state == RepairState::Unknown)
     }
 }
 

@@ -8,6 +8,8 @@ use crate::observation::{Environment, Process};
 use crate::owner::inner_job;
 use crate::report::Claim;
 
+use super::levels;
+
 /// The claim of a process in the cgroup of `owner`; `None` if it makes none.
 pub(super) fn of(process: &Process, owner: Option<&Owner>) -> Option<Claim> {
     let environment = process.detail.as_ref()?.at_exec.known()?;
@@ -28,6 +30,23 @@ pub(super) fn of(process: &Process, owner: Option<&Owner>) -> Option<Claim> {
 /// The job number that an environment claims.
 pub(super) fn job_id(environment: &Environment) -> Option<u64> {
     text(environment, "SLURM_JOB_ID")?.parse().ok()
+}
+
+/// The array task that a job is, if its processes agree on it. Those of other jobs are
+/// left out.
+pub(super) fn array_task(owner: &Owner, processes: &[&Process]) -> Option<String> {
+    if !levels::is_job(owner) {
+        return None;
+    }
+    let environments = processes.iter().filter_map(|process| process.detail.as_ref()?.at_exec.known());
+    let own =
+        environments.filter(|environment| owner.job_id.is_some() && job_id(environment) == owner.job_id);
+    let mut named = own.map(|environment| {
+        let number = |name| text(environment, name)?.parse::<u64>().ok();
+        Some(format!("{}_{}", number("SLURM_ARRAY_JOB_ID")?, number("SLURM_ARRAY_TASK_ID")?))
+    });
+    let first = named.next()??;
+    named.all(|other| other.as_ref() == Some(&first)).then_some(first)
 }
 
 /// The innermost Slurm job among an owner and those around it.

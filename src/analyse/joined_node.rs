@@ -202,6 +202,7 @@ impl<'a> JoinedNode<'a> {
             policy: self.table.add(policy, self.decoder.get_mut()),
             gpus: self.view_of(policy).verdicts.clone(),
             processes,
+            processes_below: None,
             unseen: cgroup.unseen.clone(),
         }
     }

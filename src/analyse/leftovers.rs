@@ -58,8 +58,8 @@ pub fn leftovers(
             found.push(leftover);
         }
     }
-    let (job, notes) = (job.to_string(), notes(observation));
-    Ok(LeftoversAnswer { gpus: join.gpus, job, leftovers: found, free: None, notes })
+    let (job_id, job, notes) = (job.number(), job.to_string(), notes(observation));
+    Ok(LeftoversAnswer { gpus: join.gpus, job, job_id, leftovers: found, free: None, notes })
 }
 
 /// The cgroups of a job that list processes, by names that root's daemons gave, without

@@ -1,7 +1,7 @@
 //! Lists the owners that a cgroup belongs to, from the outside in: a task's cgroup
 //! also belongs to its step and its job, a container's to its pod.
 
-use crate::model::{Owner, OwnerKind};
+use crate::model::{CgroupPath, Owner, OwnerKind};
 
 /// An owner for each level, the outermost first; empty for cgroups of a scheduler
 /// itself. A cgroup without a known owner is its own owner, by its `path`.
@@ -30,6 +30,12 @@ pub(super) fn is_service(owner: Option<&Owner>) -> bool {
 /// them: a job, or a step of one.
 pub(super) fn is_job(owner: &Owner) -> bool {
     is_scheduled(owner) && owner.step.is_none() && owner.task.is_none()
+}
+
+/// Whether a cgroup of a job with programs of its own is none of those that Slurm makes:
+/// it attaches programs to the cgroups of jobs and tasks, and to the `user` of steps.
+pub(super) fn may_have_inner(owner: &Owner, path: CgroupPath<'_>) -> bool {
+    is_scheduled(owner) && owner.part.is_none() && path.name() != b"user"
 }
 
 /// Whether an owner is a step of a job.

@@ -31,26 +31,12 @@ pub struct MovedReach {
 /// cgroup of before belongs to, and that of now does not. Steps and tasks of one
 /// job are one place here.
 pub fn left_owner(from: Option<&Owner>, to: Option<&Owner>) -> bool {
-    let now: Vec<Owner> = chain(to).map(identity).collect();
-    chain(from).filter(|owner| owner.is_workload()).any(|owner| !now.contains(&identity(owner)))
+    let now: Vec<Owner> = chain(to).map(Owner::whole).collect();
+    chain(from).filter(|owner| owner.is_workload()).any(|owner| !now.contains(&owner.whole()))
 }
 
 fn chain(owner: Option<&Owner>) -> impl Iterator<Item = &Owner> {
     std::iter::successors(owner, |owner| owner.outer.as_deref())
-}
-
-/// An owner without the parts of it.
-fn identity(owner: &Owner) -> Owner {
-    Owner {
-        job_id_source: None,
-        step: None,
-        het_component: None,
-        task: None,
-        part: None,
-        outer: None,
-        claims: Vec::new(),
-        ..owner.clone()
-    }
 }
 
 /// GPUs that a process may open after a move and could not before, and the reverse.
@@ -161,6 +147,7 @@ impl<'a> NodeComparison<'a> {
             attached,
             gone: self.before.programs(missing(&old, &new)),
             equal: from == to,
+            created: self.before.cgroup(path).is_none(),
             changes,
             omitted,
             maps,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use crate::model::{GpuKey, Owner};
+use crate::model::{GpuKey, Owner, OwnerKind};
 use crate::observation::{Cgroup, Observation};
 use crate::policy::{Decoder, Policy, TimeLimit};
 use crate::report::{
@@ -42,8 +42,8 @@ pub fn node_diff(
     let diff = NodeDiff {
         equal: false,
         rebooted: a.host.boot_id != b.host.boot_id,
-        come: only_in(&after, &before),
-        gone: only_in(&before, &after),
+        come: only_in(&after, &before, a),
+        gone: only_in(&before, &after, b),
         programs: pairs.iter().filter_map(|(a, b)| programs(a, b)).collect(),
         policies: policies(a, b, &pairs, limit),
         gpus: flips(&both),
@@ -112,16 +112,19 @@ fn both<'a>(a: &'a [OwnerSets], b: &'a [OwnerSets]) -> Vec<(&'a OwnerSets, &'a O
     b.iter().filter_map(|row| Some((*before.get(&key(row))?, row))).collect()
 }
 
-/// Owners that only one observation has. Owners inside one of them are left out.
-fn only_in(rows: &[OwnerSets], others: &[OwnerSets]) -> Vec<OwnerAt> {
+/// Owners that only one observation has. Owners inside one of them are left out, and a
+/// cgroup without a known owner that is in `other` too: it has a row while it has processes.
+fn only_in(rows: &[OwnerSets], others: &[OwnerSets], other: &Observation) -> Vec<OwnerAt> {
     let known: HashSet<_> = others.iter().map(key).collect();
+    let there: HashSet<_> = other.cgroups.iter().map(|cgroup| cgroup.path.lossy()).collect();
+    let stays = |row: &OwnerSets| row.owner.kind == OwnerKind::Cgroup && there.contains(row.cgroup.as_str());
     let mut told = None;
     let mut answer = Vec::new();
     for row in rows {
         if told.is_some_and(|depth| row.depth > depth) {
             continue;
         }
-        told = (!known.contains(&key(row))).then_some(row.depth);
+        told = (!known.contains(&key(row)) && !stays(row)).then_some(row.depth);
         if told.is_some() {
             answer.push(OwnerAt { owner: row.owner.clone(), cgroup: row.cgroup.clone() });
         }
@@ -175,7 +178,9 @@ fn has(set: &GpuSet, key: &GpuKey) -> Option<bool> {
 
 fn allocation(a: &OwnerSets, b: &OwnerSets) -> Option<AllocationChange> {
     let what = |set: &GpuSet| (set.gpus.clone(), set.instances.clone(), set.unknown.clone());
-    (what(&a.allocated) != what(&b.allocated)).then(|| AllocationChange {
+    // Where neither is known, nothing is seen to differ.
+    let is_known = a.allocated.gpus.is_some() || b.allocated.gpus.is_some();
+    (is_known && what(&a.allocated) != what(&b.allocated)).then(|| AllocationChange {
         owner: b.owner.clone(),
         cgroup: b.cgroup.clone(),
         from: a.allocated.clone(),

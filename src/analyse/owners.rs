@@ -4,13 +4,13 @@ use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
 use crate::allocation::Numbering;
-use crate::model::{CgroupPath, Owner};
+use crate::model::{CgroupPath, Owner, OwnerKind};
 use crate::observation::{self, Text, UnseenProcesses};
 use crate::report::{OwnerSets, Process, USERS_NAMED};
 
 use super::gpu_verdicts::GpuVerdicts;
 use super::joined_node::JoinedNode;
-use super::{allocated, levels, sets};
+use super::{allocated, job_claim, levels, sets};
 
 /// One owner while the cgroups are gathered.
 #[derive(Debug, Default)]
@@ -41,6 +41,8 @@ pub(super) struct Owners<'a> {
     entries: Vec<Entry>,
     roots: Vec<usize>,
     index: HashMap<Vec<Owner>, usize>,
+    /// The last cgroup inside a job that has programs of its own.
+    inner: Option<(Text, Owner)>,
     processes: Vec<(&'a observation::Process, Process)>,
 }
 
@@ -54,7 +56,8 @@ impl<'a> Owners<'a> {
         join: &mut JoinedNode<'_>,
     ) {
         let owner = join.owners.of(&cgroup.path).cloned();
-        let levels = levels::of(owner.as_ref(), &cgroup.path.lossy());
+        let mut levels = levels::of(owner.as_ref(), &cgroup.path.lossy());
+        levels.extend(self.inside(&levels, owner.as_ref(), cgroup));
         if owner.is_none() && inside.is_empty() && cgroup.unseen.is_none() {
             return;
         }
@@ -77,6 +80,32 @@ impl<'a> Owners<'a> {
                 });
             }
         }
+    }
+
+    /// The cgroup inside a job that this one is, or is in: one with device programs of its own
+    /// that the scheduler did not make, as that of a container which the job started. What may
+    /// be opened there is not what the job's other processes may open.
+    fn inside(
+        &mut self,
+        levels: &[Owner],
+        owner: Option<&Owner>,
+        cgroup: &observation::Cgroup,
+    ) -> Option<Owner> {
+        let (path, around) = (CgroupPath::new(&cgroup.path), self.entries.get(*self.index.get(levels)?)?);
+        if let Some((_, inner)) = self.inner.as_ref().filter(|(top, _)| path.is_below(CgroupPath::new(top))) {
+            return Some(inner.clone());
+        }
+        let has_own = cgroup.own.known().is_some_and(|own| !own.programs.is_empty());
+        if !has_own || !levels::may_have_inner(owner?, path) {
+            return None;
+        }
+        let name =
+            path.as_bytes().strip_prefix(CgroupPath::new(&around.top).as_bytes())?.strip_prefix(b"/")?;
+        let name = String::from_utf8_lossy(name).into_owned();
+        let outer = Some(Box::new(around.owner.clone()));
+        let inner = Owner { kind: OwnerKind::Cgroup, name: Some(name), outer, ..Owner::default() };
+        self.inner = Some((cgroup.path.clone(), inner.clone()));
+        Some(inner)
     }
 
     /// The entry of the last of these levels.
@@ -128,6 +157,7 @@ impl<'a> Owners<'a> {
             depth: entry.depth,
             cgroup: entry.top.lossy().into_owned(),
             cgroup_hex: entry.top.hex(),
+            array_task: job_claim::array_task(&entry.owner, &facts),
             users: users(&processes),
             processes: processes.len(),
             unseen: entry.unseen.clone(),

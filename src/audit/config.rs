@@ -17,6 +17,8 @@ pub struct Config {
     pub sharing: Sharing,
     /// What counts as use.
     pub activity: ActivityLimits,
+    /// Where Slurm's files are.
+    pub slurm: SlurmFiles,
     /// Daemons that may hold any GPU, besides those that gpumap knows.
     #[serde(rename = "daemon")]
     pub daemons: Vec<Daemon>,
@@ -29,8 +31,6 @@ pub struct Config {
     pub severity: BTreeMap<String, Severity>,
     /// Findings that are known and accepted.
     pub ignore: Vec<Ignore>,
-    /// Where Slurm's files are.
-    pub slurm: SlurmFiles,
 }
 
 /// What the site says of MIG.

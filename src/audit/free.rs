@@ -27,7 +27,13 @@ pub fn free(
     let facts = Facts::new(&inspection, config);
     let asked = inspection.asked(job, granted)?;
     let holders = holders(&facts, job, &asked);
-    let free = Free { state: state(&asked, &holders), asked, job: job.map(ToString::to_string), holders };
+    let free = Free {
+        state: state(&asked, &holders),
+        asked,
+        job: job.map(ToString::to_string),
+        job_id: job.and_then(JobName::number),
+        holders,
+    };
     Ok(FreeAnswer { gpus: facts.gpus().to_vec(), free })
 }
 

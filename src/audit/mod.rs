@@ -24,7 +24,7 @@ use crate::report::{Audit, AuditAnswer, AuditOptions, Checked, Finding, NodeAnsw
 
 pub use config::{ActivityLimits, Config, Daemon, Ignore, Mig, Sharing};
 pub use config_reader::{ConfigError, no_such_id};
-pub use findings::{kind, kinds};
+pub use findings::{ACCESS_LOST, kind, kinds};
 pub use free::free;
 pub use kind::Kind;
 pub use outcome::{AuditScope, Baseline, compare, judge};

@@ -58,8 +58,8 @@ pub(super) fn processes(processes: &[&Process]) -> String {
     }
 }
 
-/// `program 17 at /a denies it at instruction 12`.
-pub(super) fn decision(decision: &Decision) -> String {
+/// `program 17, attached to /a, denies nvidia1 at instruction 12`.
+pub(super) fn decision(decision: &Decision, device: &str) -> String {
     let verb = match decision.returns {
         Verdict::Allow => "allows",
         Verdict::Deny => "denies",
@@ -68,7 +68,7 @@ pub(super) fn decision(decision: &Decision) -> String {
     let name = if decision.name.is_empty() { String::new() } else { format!(" ({})", decision.name) };
     let place = if decision.attached_at.is_empty() { "an unknown place" } else { &decision.attached_at };
     let at = decision.decided_at.map(|pc| format!(" at instruction {pc}")).unwrap_or_default();
-    format!("program {}{name}, attached to {place}, {verb} the first device{at}", decision.id)
+    format!("program {}{name}, attached to {place}, {verb} {device}{at}", decision.id)
 }
 
 /// The first items of a list, and how many more there are.

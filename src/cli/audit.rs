@@ -205,18 +205,4 @@ pub struct SlurmArgs {
     /// in such a script: elsewhere a user may have set them.
     #[arg(long)]
     pub from_env: bool,
-    /// The file that says what Slurm's numbers mean.
-    #[command(flatten)]
-    pub file: GresConfArg,
-}
-
-/// Where Slurm's `gres.conf` is.
-#[derive(Clone, Debug, Default, Args)]
-pub struct GresConfArg {
-    /// The path of Slurm's gres.conf, which says what its GPU numbers mean.
-    ///
-    /// The default is the directory that /etc/gpumap.toml names under [slurm], else the
-    /// file of the slurmd that runs, else the usual places.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, hide_short_help = true)]
-    pub gres_conf: Option<PathBuf>,
 }

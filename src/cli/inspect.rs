@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use clap::{Args, ValueHint};
 
-use super::{AllocationArgs, GresConfArg, ProgramSource, target};
+use super::{AllocationArgs, ProgramSource, target};
 
 /// Show this node's GPUs and who was allocated, may open, asks for and holds
 /// each.
@@ -272,7 +272,4 @@ pub struct DoctorArgs {
     /// Leave out the node's name, its boot id and the site's own paths.
     #[arg(long)]
     pub redact: bool,
-    /// The file that says what Slurm's numbers mean.
-    #[command(flatten)]
-    pub slurm: GresConfArg,
 }

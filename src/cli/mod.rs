@@ -19,7 +19,7 @@ mod tool;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 
-pub use audit::{AllocationArgs, AuditArgs, GresConfArg, ReportArgs, SlurmArgs};
+pub use audit::{AllocationArgs, AuditArgs, ReportArgs, SlurmArgs};
 pub use check::{CheckArgs, ExplainArgs};
 pub use diff::{DiffArgs, Side, Sides};
 pub use fleet::FleetArgs;

@@ -21,6 +21,9 @@ use super::target;
 /// plan is a stop-gap: one program in the place of the one that denies, which allows
 /// exactly the same and what is missing. Without --apply nothing is changed.
 ///
+/// Without a name, gpumap plans for each owner on this node of which gpumap audit finds that
+/// it lost access (access-lost). That changes nothing either; options go with a name.
+///
 /// What should be allowed is never guessed. It comes from the runtime's program,
 /// which stays in force beside systemd's; for a Slurm job from Slurm's own program and
 /// gres.conf; else from files of runc, crun, containerd,
@@ -44,8 +47,11 @@ use super::target;
 /// --apply or --undo failed, and 3 if nothing says what should be allowed, or not all
 /// is known.
 #[derive(Debug, Args)]
-#[command(group(ArgGroup::new("which").required(true)), after_help = "\
+#[command(
+    group(ArgGroup::new("which")),
+    after_help = "\
 Examples:
+  gpumap repair                                 Everybody here who has lost access.
   gpumap repair 4f0c9d21                        A container.
   gpumap repair --pid 31337                     The container that this process is in.
   gpumap repair --cgroup /system.slice/docker-4f0c.scope
@@ -56,7 +62,8 @@ Examples:
   gpumap repair --pid 31337 --direct            The stop-gap, as a plan.
   gpumap repair --pid 31337 --direct --apply    The stop-gap, done and proved.
   gpumap repair --list                          What was done, and what became of it.
-  gpumap repair --undo /run/gpumap/repair-77.json")]
+  gpumap repair --undo /run/gpumap/repair-77.json"
+)]
 pub struct RepairArgs {
     /// A cgroup's path, a job's number, or a container's id, its beginning or its name.
     #[arg(value_name = "WHAT", group = "which", help_heading = "Arguments")]
@@ -90,11 +97,6 @@ pub struct RepairArgs {
     /// gone: while that is there, it says by itself what was allocated.
     #[arg(long, value_name = "LIST", conflicts_with_all = ["allow", "like", "prevent"])]
     pub allocated: Option<String>,
-    /// The path of Slurm's gres.conf, which says what its GPU numbers mean.
-    ///
-    /// The default is the usual places.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, hide_short_help = true)]
-    pub gres_conf: Option<PathBuf>,
     /// Leave this device out, whatever the source says; may be repeated.
     #[arg(long, value_name = "DEVICE")]
     pub deny: Vec<OsString>,
@@ -124,16 +126,28 @@ pub struct RepairArgs {
     /// The old program goes back if the programs are still those that the repair left.
     /// Otherwise gpumap's program is taken away if no verdict depends on it, and the old
     /// one is not put back: its owner has made another one since.
-    #[arg(long, value_name = "JOURNAL", value_hint = ValueHint::FilePath, group = "which", conflicts_with_all = ["like", "allow", "allocated", "gres_conf", "deny", "prevent", "direct", "at", "apply"])]
+    #[arg(long, value_name = "JOURNAL", value_hint = ValueHint::FilePath, group = "which", conflicts_with_all = ["like", "allow", "allocated", "deny", "prevent", "direct", "at", "apply"])]
     pub undo: Option<PathBuf>,
     /// List what was replaced since the node was booted, and what became of it.
     ///
     /// Journals of changes that are over are removed.
-    #[arg(long, group = "which", conflicts_with_all = ["like", "allow", "allocated", "gres_conf", "deny", "prevent", "direct", "at", "apply"])]
+    #[arg(long, group = "which", conflicts_with_all = ["like", "allow", "allocated", "deny", "prevent", "direct", "at", "apply"])]
     pub list: bool,
 }
 
 impl RepairArgs {
+    /// Whether nobody was named.
+    pub fn is_about_all(&self) -> bool {
+        self.named.is_none() && self.cgroup.is_none() && self.pid.is_none() && self.job.is_none()
+    }
+
+    /// Whether an option asks for something that goes with a name alone.
+    pub fn needs_a_name(&self) -> bool {
+        let lists = [&self.allow, &self.deny].iter().any(|list| !list.is_empty());
+        let named = self.like.is_some() || self.allocated.is_some() || self.at.is_some();
+        lists || named || self.prevent || self.direct || self.apply
+    }
+
     /// The one target that was given.
     pub fn target(&self) -> PolicyTarget<'_> {
         match (&self.cgroup, self.pid, &self.job, &self.named) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum, ValueHint};
 
-use super::{GresConfArg, target};
+use super::target;
 use crate::model::MatrixOrder;
 
 /// Report what changes, as it happens.
@@ -170,9 +170,6 @@ pub struct TopArgs {
     /// The default is /etc/gpumap.toml if there is one.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub config: Option<PathBuf>,
-    /// The file that says what Slurm's numbers mean.
-    #[command(flatten)]
-    pub slurm: GresConfArg,
 }
 
 /// A quarter of a second is the least.
@@ -278,9 +275,6 @@ pub struct ExportArgs {
     /// The default is /etc/gpumap.toml if there is one.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub config: Option<PathBuf>,
-    /// The file that says what Slurm's numbers mean.
-    #[command(flatten)]
-    pub slurm: GresConfArg,
 }
 
 impl ExportArgs {

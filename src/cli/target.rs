@@ -96,7 +96,10 @@ pub fn cgroup() -> impl TypedValueParser<Value = PathBuf> {
 pub fn process_of(path: &Path) -> Option<u32> {
     let below = path.strip_prefix("/proc").ok()?;
     let mut names = below.iter();
-    let pid = names.next()?.to_str()?.parse().ok()?;
+    let pid = match names.next()?.to_str()? {
+        "self" => std::process::id(),
+        number => number.parse().ok()?,
+    };
     let rest: Vec<&OsStr> = names.collect();
     (rest.is_empty() || rest == ["cgroup"]).then_some(pid)
 }
@@ -126,7 +129,8 @@ mod tests {
     fn processes() {
         let of = |path: &str| process_of(Path::new(path));
         assert_eq!((of("/proc/17"), of("/proc/17/cgroup"), of("/proc/17/")), (Some(17), Some(17), Some(17)));
-        for other in ["/proc", "/proc/self", "/proc/17/fd", "/17", "proc/17", "/sys/fs/cgroup/proc/17"] {
+        assert_eq!(of("/proc/self/cgroup"), Some(std::process::id()));
+        for other in ["/proc", "/proc/selfish", "/proc/17/fd", "/17", "proc/17", "/sys/fs/cgroup/proc/17"] {
             assert_eq!(of(other), None, "{other}");
         }
         assert_eq!((pid("17"), pid("/proc/17")), (Ok(17), Ok(17)));

@@ -4,8 +4,11 @@ use super::files::saved;
 use super::invocation::View;
 use super::invocation::{Failure, Invocation};
 use crate::cli::{CgroupArgs, Exit};
-use crate::model::ProblemCode;
-use crate::{analyse, render};
+use crate::model::{CgroupPath, Owner, ProblemCode};
+use crate::observation::Observation;
+use crate::observe::CgroupTarget;
+use crate::report::Cgroup;
+use crate::{analyse, observe, render};
 
 /// Runs the command.
 pub(super) fn run(invocation: &mut Invocation<'_>, args: &CgroupArgs) -> Result<Exit, Failure> {
@@ -17,8 +20,33 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &CgroupArgs) -> Result<
     // Only the JSON of a subtree lists processes one by one.
     invocation.wanted_facts.users = invocation.global.json;
     let observation = saved::observe(invocation, &args.paths, args.recursive)?;
-    let payload = analyse::cgroups(&observation, &invocation.decoding)?;
+    let mut payload = analyse::cgroups(&observation, &invocation.decoding)?;
     let is_subtree = observation.scope.iter().any(|scope| scope.recursive);
+    let jobs = payload.cgroups.iter_mut().filter(|cgroup| !is_subtree && is_empty_job(cgroup));
+    for cgroup in jobs {
+        cgroup.processes_below = below(invocation, &observation, &cgroup.path);
+    }
     let view: View = if is_subtree { render::summary } else { render::cgroups };
     invocation.answer(&observation, payload, view)
+}
+
+/// Whether a cgroup is that of a job or container and has no process: those are in the
+/// cgroups below it then.
+fn is_empty_job(cgroup: &Cgroup) -> bool {
+    let is_workload = cgroup.owner.as_ref().is_some_and(Owner::is_workload);
+    is_workload && cgroup.processes.is_empty() && cgroup.unseen.is_none() && cgroup.path_hex.is_none()
+}
+
+/// How many processes are below a cgroup; `None` where not all could be seen.
+fn below(invocation: &Invocation<'_>, seen: &Observation, path: &str) -> Option<usize> {
+    let path = CgroupPath::new(path);
+    let count = |it: &Observation| {
+        it.processes.iter().filter(|process| CgroupPath::new(&process.cgroup).is_below(path)).count()
+    };
+    if invocation.global.from.is_some() {
+        return Some(count(seen));
+    }
+    let options = observe::Options { detail: false, users: false, ..invocation.options() };
+    let below = observe::cgroups(&options, &[CgroupTarget::observed(path.as_bytes(), true)]).ok()?;
+    below.errors.is_empty().then(|| count(&below))
 }

@@ -30,10 +30,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &DoctorArgs) -> Result<
             })?;
             (observation, *setup)
         }
-        None => {
-            invocation.wanted_facts.gres_conf.clone_from(&args.slurm.gres_conf);
-            (observe::gpus(&invocation.options()), setup(invocation))
-        }
+        None => (observe::gpus(&invocation.options()), setup(invocation)),
     };
     if args.redact {
         doctor::redact(&mut observation, &mut setup);

@@ -23,7 +23,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &FreeArgs) -> Result<Ex
         false => CallerAllocation { list: Some(args.devices.join(",")) },
     };
     let (config, _) = files::config(invocation, None, None)?;
-    let observation = whole(invocation, &args.allocation, None)?;
+    let observation = whole(invocation, None)?;
     let payload = audit::free(&observation, job.as_ref(), &granted, &config, &invocation.decoding);
     let payload = payload.map_err(|error| match error {
         // The devices were no option's.

@@ -1,17 +1,20 @@
 //! `gpumap job`: what jobs were allocated, may open, ask for and hold.
 
-use super::files::{activity_state, saved};
+use std::path::Path;
+
+use super::files::{self, activity_state, saved};
 use super::invocation::{Failure, Invocation};
-use super::node;
 use super::subject::job_cgroups::JobPart;
 use super::subject::{allocation, job_cgroups, job_name};
-use crate::analyse::CommandAnswer;
+use super::{check, node};
+use crate::analyse::{CallerAllocation, CommandAnswer};
 use crate::cli::{Exit, JobArgs};
-use crate::model::Owner;
+use crate::model::{CgroupPath, FailOn, Owner, Request};
 use crate::observation::Observation;
+use crate::observe::CgroupTarget;
 use crate::owner::{AskedJob, AskedName, JobName};
-use crate::report::{JobsAnswer, NodeAnswer};
-use crate::{analyse, observe, render};
+use crate::report::{AuditAnswer, Check, Finding, GpuNode, JobsAnswer, NodeAnswer};
+use crate::{analyse, audit, observe, render};
 
 /// Runs the command.
 pub(super) fn run(invocation: &mut Invocation<'_>, args: &JobArgs) -> Result<Exit, Failure> {
@@ -20,9 +23,10 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &JobArgs) -> Result<Exi
         return list(invocation, args);
     }
     let jobs = job_name::all(&args.ids, args.allocation.slurm.from_env)?;
+    let (mut whole, is_for_people) = (None, !invocation.global.json);
     let (mut observation, parts) = match saved::from_option(invocation)? {
         Some(mut observation) => {
-            allocation::add(invocation, &args.allocation.slurm, &mut observation)?;
+            whole = is_for_people.then(|| observation.clone());
             let parts = parts(&jobs, |name| job_name::in_observation(&observation, name))?;
             job_cgroups::narrow(&mut observation, &parts)?;
             (observation, parts)
@@ -42,12 +46,62 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &JobArgs) -> Result<Exi
         let is_its = |owner: &Owner| parts.iter().any(|part| part.job.is(owner));
         activity.totals.retain(|one| one.owner.as_ref().is_some_and(is_its));
     }
-    invocation.answer(&observation, payload, render::jobs)
+    if invocation.global.from.is_none() {
+        payload.own_access = own_access(invocation, &payload);
+    }
+    let found = if is_for_people { findings(invocation, whole, &parts)? } else { None };
+    invocation.answer(&observation, payload, |out, style, payload| {
+        render::jobs(out, style, payload)?;
+        found.iter().try_for_each(|found| render::findings_in_short(out, style, found))
+    })
+}
+
+/// What an audit of the whole node finds about these jobs; `None` where the node cannot be
+/// observed: the answer about the jobs stands without it.
+fn findings(
+    invocation: &mut Invocation<'_>,
+    saved: Option<Observation>,
+    jobs: &[JobPart],
+) -> Result<Option<AuditAnswer>, Failure> {
+    invocation.wanted_facts.units = true;
+    let whole = match saved {
+        Some(whole) => whole,
+        None => match observe::cgroups(&invocation.options(), &[CgroupTarget::all()]) {
+            Ok(whole) => whole,
+            Err(_) => return Ok(None),
+        },
+    };
+    // A configuration that is malformed was told already.
+    let config = files::config(invocation, None, None).map(|(config, _)| config).unwrap_or_default();
+    let granted = CallerAllocation::default();
+    let (mut found, _) = audit::audit_and_node(&whole, &granted, &config, &invocation.decoding)?;
+    let is_about = |one: &Finding| {
+        let mut owners = one.owner.iter().chain(&one.others);
+        owners.any(|owner| jobs.iter().any(|part| part.job.is(owner)))
+    };
+    found.findings.retain(is_about);
+    audit::judge(&mut found, FailOn::Never);
+    Ok(Some(found))
+}
+
+/// What the kernel lets gpumap itself open, where it runs in one of the jobs and may not read
+/// the programs in force there: it then has the answer that a user asks for.
+fn own_access(invocation: &Invocation<'_>, payload: &NodeAnswer) -> Option<Vec<Check>> {
+    let unread = payload.cgroups.iter().filter(|cgroup| cgroup.programs_unknown.is_some());
+    let own = observe::pid_cgroup(&invocation.options(), std::process::id()).ok()?;
+    let own = CgroupPath::new(&own);
+    unread.map(|cgroup| CgroupPath::new(&cgroup.path)).find(|path| own.is_at_or_below(*path))?;
+    let gates = payload.gpus.iter().flat_map(|gpu| gpu.nodes.iter().filter(|node| node.gate));
+    let ask = |node: &GpuNode| {
+        let (verdict, why) = check::own_access(Path::new(&node.path), Request::ReadWrite.into());
+        Check { device: node.path.clone(), verdict, why }
+    };
+    Some(gates.map(ask).collect())
 }
 
 /// The jobs that are here, where none was named.
 fn list(invocation: &mut Invocation<'_>, args: &JobArgs) -> Result<Exit, Failure> {
-    let observation = node::whole(invocation, &args.allocation, args.state.as_deref())?;
+    let observation = node::whole(invocation, args.state.as_deref())?;
     let node = analyse::node(&observation, &allocation::granted(&args.allocation), &invocation.decoding)?;
     let is_unknown = node.has_unknown();
     let NodeAnswer { gpus, gpus_unread, owners, activity, .. } = node;

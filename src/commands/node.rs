@@ -7,7 +7,7 @@ use super::invocation::{Failure, Invocation};
 use super::subject::allocation;
 use crate::analyse::{CallerAllocation, CommandAnswer};
 use crate::audit::{self, Config};
-use crate::cli::{AllocationArgs, Exit, NodeArgs};
+use crate::cli::{Exit, NodeArgs};
 use crate::model::{FailOn, ProblemCode};
 use crate::observation::Observation;
 use crate::observe::{self, CgroupTarget};
@@ -24,7 +24,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &NodeArgs) -> Result<Ex
     allocation::request(invocation, &args.allocation.slurm)?;
     // What the audit needs.
     invocation.wanted_facts.units = !invocation.global.json || args.audit;
-    let observation = whole(invocation, &args.allocation, args.state.as_deref())?;
+    let observation = whole(invocation, args.state.as_deref())?;
     let granted = allocation::granted(&args.allocation);
     if !invocation.global.json {
         return with_findings(invocation, &observation, &granted);
@@ -57,26 +57,19 @@ fn with_findings(
     };
     let (mut found, payload) = audit::audit_and_node(observation, granted, &config, &invocation.decoding)?;
     audit::judge(&mut found, FailOn::Never);
-    invocation.answer(observation, payload, |out, style, payload| {
-        render::node(out, style, payload)?;
-        match &not_judged {
-            Some(why) => writeln!(out, "\ngpumap audit cannot work: {}", render::sanitize::text(why)),
-            None => render::findings_in_short(out, style, &found),
+    invocation.answer(observation, payload, |out, style, payload| match &not_judged {
+        None => render::node_with_findings(out, style, payload, &found),
+        Some(why) => {
+            render::node(out, style, payload)?;
+            writeln!(out, "\ngpumap audit cannot work: {}", render::sanitize::text(why))
         }
     })
 }
 
 /// All that is observed of the node, or saved of one.
-pub(super) fn whole(
-    invocation: &mut Invocation<'_>,
-    asked: &AllocationArgs,
-    state: Option<&Path>,
-) -> Result<Observation, Failure> {
+pub(super) fn whole(invocation: &mut Invocation<'_>, state: Option<&Path>) -> Result<Observation, Failure> {
     let mut observation = match saved::from_option(invocation)? {
-        Some(mut observation) => {
-            allocation::add(invocation, &asked.slurm, &mut observation)?;
-            observation
-        }
+        Some(observation) => observation,
         None => observe::cgroups(&invocation.options(), &[CgroupTarget::all()])?,
     };
     activity_state::add(invocation, state, &mut observation)?;

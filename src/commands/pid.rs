@@ -22,7 +22,6 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &PidArgs) -> Result<Exi
     allocation::request(invocation, &args.allocation.slurm)?;
     let mut observation = match saved::from_option(invocation)? {
         Some(mut observation) => {
-            allocation::add(invocation, &args.allocation.slurm, &mut observation)?;
             narrow(&mut observation, &args.pids)?;
             observation
         }

@@ -1,15 +1,17 @@
 //! `gpumap repair`: what gives lost device access back, and giving it back.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use super::files::saved;
+use super::files::{self, saved};
 use super::invocation::{Failure, Invocation, cgroup_paths, envelope};
 use super::subject::devices::Devices;
-use super::subject::{self, Resolved, allocation};
-use crate::analyse::Subject;
+use super::subject::{self, Resolved};
+use crate::analyse::{CallerAllocation, Subject};
 use crate::apply::{self, Undone};
+use crate::audit::{self, Config};
 use crate::cli::device::{self, DeviceArgument};
 use crate::cli::{Exit, RepairArgs};
 use crate::gpu::NameError;
@@ -21,7 +23,7 @@ use crate::observe::{self, CgroupTarget};
 use crate::owner::Directory;
 use crate::render;
 use crate::repair::{self, Like, PlannedSwap, RepairRequest};
-use crate::report::{JournalsAnswer, RepairAnswer, RepairJournal};
+use crate::report::{JournalsAnswer, RepairAnswer, RepairJournal, RepairsAnswer};
 
 /// Runs the command.
 pub(super) fn run(invocation: &mut Invocation<'_>, args: &RepairArgs) -> Result<Exit, Failure> {
@@ -35,6 +37,9 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &RepairArgs) -> Result<
     }
     if let Some(journal) = &args.undo {
         return undo(invocation, journal);
+    }
+    if args.is_about_all() {
+        return plan_all(invocation, args);
     }
     let Planned { observation, path, request, payload, change } = plan(invocation, args)?;
     if !args.apply {
@@ -71,15 +76,10 @@ struct Planned {
 }
 
 fn plan(invocation: &mut Invocation<'_>, args: &RepairArgs) -> Result<Planned, Failure> {
-    invocation.wanted_facts.units = true;
-    invocation.wanted_facts.containers = true;
-    invocation.wanted_facts.slurm = true;
-    invocation.wanted_facts.gres_conf.clone_from(&args.gres_conf);
+    want_facts(invocation);
     let (observation, path) = resolve(invocation, args)?;
     let like = match &args.like {
-        Some(file) => {
-            Some(Like { observation: saved::load(invocation, file)?, name: super::files::name(file) })
-        }
+        Some(file) => Some(Like { observation: saved::load(invocation, file)?, name: files::name(file) }),
         None => None,
     };
     let devices = Devices::of(invocation, &observation);
@@ -92,10 +92,58 @@ fn plan(invocation: &mut Invocation<'_>, args: &RepairArgs) -> Result<Planned, F
         prevent: args.prevent,
         direct: args.direct,
         at,
-        words: words(args),
+        words: words(args, invocation.global.gres_conf.as_deref()),
     };
     let (payload, change) = repair::prepare(&observation, &path, &request, &invocation.decoding)?;
     Ok(Planned { observation, path, request, payload, change })
+}
+
+/// Plans for everybody of whom an audit finds that access was lost.
+fn plan_all(invocation: &mut Invocation<'_>, args: &RepairArgs) -> Result<Exit, Failure> {
+    if args.needs_a_name() {
+        let needs = "name a cgroup, a container, --pid or --job; without one gpumap only plans";
+        return Err(Failure::new(ProblemCode::Usage, "repair", "nobody was named", needs));
+    }
+    invocation.wanted_facts.detail = true;
+    want_facts(invocation);
+    let observation = whole(invocation)?;
+    let granted = CallerAllocation::default();
+    let (found, _) = audit::audit_and_node(&observation, &granted, &Config::default(), &invocation.decoding)?;
+    let lost = found.findings.iter().filter(|one| one.id == audit::ACCESS_LOST);
+    let paths: BTreeSet<&str> = lost.filter_map(|one| one.cgroup.as_deref()).collect();
+    let mut repairs = Vec::new();
+    for cgroup in observation.cgroups.iter().filter(|cgroup| paths.contains(&*cgroup.path.lossy())) {
+        let request = RepairRequest::default();
+        let (plan, _) = repair::prepare(&observation, &cgroup.path, &request, &invocation.decoding)?;
+        repairs.push(plan.repair);
+    }
+    let state = repairs.iter().map(|repair| exit(repair.state)).fold(Exit::Yes, Exit::worst);
+    let answer = RepairsAnswer { gpus: found.gpus, repairs };
+    Ok(invocation.answer(&observation, answer, render::repairs)?.worst(state))
+}
+
+/// The exit status of a plan.
+fn exit(state: RepairState) -> Exit {
+    match state {
+        RepairState::NothingMissing => Exit::Yes,
+        RepairState::Missing => Exit::No,
+        RepairState::Unknown => Exit::Incomplete,
+    }
+}
+
+/// The node as it is, or as it was saved.
+fn whole(invocation: &mut Invocation<'_>) -> Result<Observation, Failure> {
+    match saved::from_option(invocation)? {
+        Some(observation) => Ok(observation),
+        None => Ok(observe::cgroups(&invocation.options(), &[CgroupTarget::all()])?),
+    }
+}
+
+/// Asks for the facts that say what should be allowed.
+fn want_facts(invocation: &mut Invocation<'_>) {
+    invocation.wanted_facts.units = true;
+    invocation.wanted_facts.containers = true;
+    invocation.wanted_facts.slurm = true;
 }
 
 /// Prints a plan.
@@ -106,11 +154,7 @@ fn answer(
 ) -> Result<Exit, Failure> {
     let state = payload.repair.state;
     let exit = invocation.answer(observation, payload, render::repair)?;
-    Ok(exit.worst(match state {
-        RepairState::NothingMissing => Exit::Yes,
-        RepairState::Missing => Exit::No,
-        RepairState::Unknown => Exit::Incomplete,
-    }))
+    Ok(exit.worst(self::exit(state)))
 }
 
 /// The cgroup of `--at`.
@@ -124,7 +168,7 @@ fn around(invocation: &Invocation<'_>, observation: &Observation, at: &Path) -> 
 /// The words of the command line that say what should be allowed, to be printed in a
 /// line that does the same; those that are no text are left out, and the line is then
 /// refused by itself.
-fn words(args: &RepairArgs) -> Vec<String> {
+fn words(args: &RepairArgs, gres_conf: Option<&Path>) -> Vec<String> {
     let mut words = Vec::new();
     let mut add = |option: &str, value: &std::ffi::OsStr| {
         words.extend([option.to_owned(), value.to_string_lossy().into_owned()]);
@@ -132,7 +176,7 @@ fn words(args: &RepairArgs) -> Vec<String> {
     args.like.iter().for_each(|file| add("--like", file.as_os_str()));
     args.allow.iter().for_each(|device| add("--allow", device));
     args.allocated.iter().for_each(|list| add("--allocated", list.as_ref()));
-    args.gres_conf.iter().for_each(|file| add("--gres-conf", file.as_os_str()));
+    gres_conf.iter().for_each(|file| add("--gres-conf", file.as_os_str()));
     args.deny.iter().for_each(|device| add("--deny", device));
     args.at.iter().for_each(|at| add("--at", at.as_os_str()));
     words
@@ -179,13 +223,10 @@ fn undo(invocation: &mut Invocation<'_>, name: &Path) -> Result<Exit, Failure> {
 fn resolve(invocation: &mut Invocation<'_>, args: &RepairArgs) -> Result<(Observation, Text), Failure> {
     let is_live = invocation.global.from.is_none();
     if let Some(word) = args.container() {
-        return container(invocation, args, word);
+        return container(invocation, word);
     }
     let resolved = match saved::from_option(invocation)? {
-        Some(mut observation) => {
-            allocation::add_gres_conf(invocation, args.gres_conf.as_deref(), &mut observation)?;
-            subject::in_saved(observation, args.target())?
-        }
+        Some(observation) => subject::in_saved(observation, args.target())?,
         None => subject::live(invocation, args.target())?,
     };
     let Resolved { observation, subject: Subject::Cgroup(path) } = resolved else {
@@ -195,18 +236,8 @@ fn resolve(invocation: &mut Invocation<'_>, args: &RepairArgs) -> Result<(Observ
 }
 
 /// The node, and the cgroup of the container that a word names.
-fn container(
-    invocation: &mut Invocation<'_>,
-    args: &RepairArgs,
-    word: &str,
-) -> Result<(Observation, Text), Failure> {
-    let observation = match saved::from_option(invocation)? {
-        Some(mut observation) => {
-            allocation::add_gres_conf(invocation, args.gres_conf.as_deref(), &mut observation)?;
-            observation
-        }
-        None => observe::cgroups(&invocation.options(), &[CgroupTarget::all()])?,
-    };
+fn container(invocation: &mut Invocation<'_>, word: &str) -> Result<(Observation, Text), Failure> {
+    let observation = whole(invocation)?;
     let found = Directory::new(&observation).containers(word);
     match found.as_slice() {
         [path] => Ok((observation, path.clone())),

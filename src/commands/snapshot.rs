@@ -22,9 +22,6 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &SnapshotArgs) -> Resul
     if args.setup && invocation.global.from.is_none() {
         observation.setup = Some(Box::new(doctor::setup(invocation)));
     }
-    if invocation.global.from.is_some() {
-        allocation::add(invocation, &args.slurm, &mut observation)?;
-    }
     if args.output.as_os_str() == "-" {
         render::json::write(invocation.out, &observation)?;
         invocation.out.flush()?;

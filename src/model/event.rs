@@ -19,6 +19,10 @@ words! {
         Driver,
         /// The programs in force on a cgroup changed.
         Policy,
+        /// A job, container, pod or virtual machine began: its cgroup is there.
+        Began,
+        /// A job, container, pod or virtual machine ended: its cgroup is gone.
+        Ended,
         /// The programs of a cgroup take long to decode: what they allow is not known yet,
         /// or is known now, as `why` says.
         Decoding,

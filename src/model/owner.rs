@@ -11,7 +11,9 @@ use super::Time;
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Owner {
     /// What it is. `cgroup` is a path without a known owner; the path is then in
-    /// `name`, in lists of owners and where there are `claims`.
+    /// `name`, in lists of owners and where there are `claims`. Inside a job, whose owner is
+    /// `outer`, it is a cgroup with device programs that the scheduler did not make, and `name`
+    /// is the path from there.
     pub kind: OwnerKind,
     /// Job number, of a scheduler whose ids are numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -140,6 +142,22 @@ impl Owner {
             kind if kind.is_job() => OwnerRank::Job,
             OwnerKind::Libvirt => OwnerRank::Machine,
             _ => OwnerRank::Container,
+        }
+    }
+
+    /// All of it: the job of a step or task, the container of its monitor, without what is
+    /// around it.
+    #[must_use]
+    pub fn whole(&self) -> Self {
+        Self {
+            job_id_source: None,
+            step: None,
+            het_component: None,
+            task: None,
+            part: None,
+            outer: None,
+            claims: Vec::new(),
+            ..self.clone()
         }
     }
 

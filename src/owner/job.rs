@@ -25,6 +25,14 @@ impl JobName {
         slurm::submitted_at(sluid.as_bytes()).map(|_| Self::Sluid(sluid))
     }
 
+    /// Its number; `None` for a SLUID.
+    pub fn number(&self) -> Option<u64> {
+        match self {
+            Self::Number(number) => Some(*number),
+            Self::Sluid(_) => None,
+        }
+    }
+
     /// Whether an owner, or one around it, is this job.
     pub fn is(&self, owner: &Owner) -> bool {
         let here = match self {

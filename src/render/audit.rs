@@ -6,7 +6,7 @@ use std::io::Write;
 
 use super::names::counted;
 use super::table::Last;
-use super::{Style, owner, process, sanitize, table, wrap};
+use super::{Style, names, owner, process, sanitize, table, wrap};
 use crate::model::{Confidence, GpuKey, Owner};
 use crate::report::{
     Audit, AuditAnswer, Counts, Decision, Finding, FindingDevice, FindingProcess, KindsAnswer,
@@ -39,23 +39,25 @@ fn overview(out: &mut dyn Write, style: Style, findings: &[&Finding]) -> io::Res
     let row = |finding: &&Finding| {
         let severity = finding.severity.to_string().to_uppercase();
         let severity = if finding.ignored.is_some() { "ignored".to_owned() } else { severity };
-        vec![severity, sanitize::text(&finding.id).into_owned(), about(finding)]
+        vec![severity, sanitize::text(&finding.id).into_owned(), devices(finding), about(finding)]
     };
     let rows = findings.iter().map(row).collect();
-    table::write(out, style, &["SEVERITY", "FINDING", "OF"], &[], rows, Last::Wraps)?;
+    table::write(out, style, &["SEVERITY", "FINDING", "DEVICE", "OF"], &[], rows, Last::Wraps)?;
     writeln!(out)
 }
 
-/// Whose a finding is: an owner's, a cgroup's, or that of the devices which it names.
+/// The devices of a finding, by name: `nvidia1,2`.
+fn devices(finding: &Finding) -> String {
+    let names = finding.devices.iter().filter_map(|device| device.name.clone().or(device.number.clone()));
+    let names: Vec<String> = names.map(|name| sanitize::text(&name).into_owned()).collect();
+    if names.is_empty() { "-".to_owned() } else { sanitize::short(&names::set(names), 24, "…") }
+}
+
+/// Whose a finding is: an owner's, else a cgroup's, else the node's.
 fn about(finding: &Finding) -> String {
     let path = || finding.cgroup.as_deref().map(|path| sanitize::short(path, 60, "…"));
-    let devices = || {
-        let names = finding.devices.iter().filter_map(|device| device.name.clone().or(device.number.clone()));
-        let names: Vec<String> = names.map(|name| sanitize::text(&name).into_owned()).collect();
-        (!names.is_empty()).then(|| names.join(", "))
-    };
-    let about = finding.owner.as_ref().map(whose).or_else(path).or_else(devices);
-    about.unwrap_or_else(|| "the node".to_owned())
+    let whose = finding.owner.as_ref().map(|owner| whose(&owner.identity()));
+    whose.or_else(path).unwrap_or_else(|| "the node".to_owned())
 }
 
 /// Prints how many findings there are and the command that tells them; nothing where there

@@ -29,6 +29,9 @@ fn one(out: &mut dyn Write, style: Style, cgroup: &Cgroup, payload: &NodeAnswer)
     }
     writeln!(out)?;
     rights(out, style, cgroup, payload)?;
+    if let Some(below) = cgroup.processes_below.filter(|below| *below > 0) {
+        return writeln!(out, "\nProcesses: none here, {below} below (-r)");
+    }
     let processes: Vec<&Process> = cgroup.processes.iter().collect();
     let unseen = cgroup.unseen.as_ref();
     process::write(out, style, &processes, unseen, &payload.gpus, None)

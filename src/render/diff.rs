@@ -55,27 +55,31 @@ pub fn write(out: &mut dyn Write, style: Style, answer: &DiffAnswer) -> io::Resu
 /// does not say that.
 fn side(name: &str, cgroup: Option<&str>) -> String {
     let said = cgroup.filter(|cgroup| !name.ends_with(cgroup));
-    let cgroup = said.map(|cgroup| format!(": {} alone", sanitize::text(cgroup)));
+    let cgroup = said.map(|cgroup| format!(": {} (this cgroup only)", sanitize::text(cgroup)));
     sanitize::text(name).into_owned() + &cgroup.unwrap_or_default()
 }
 
 fn gpu_part(out: &mut dyn Write, diff: &Diff, inventory: &[Gpu]) -> io::Result<()> {
-    for title in ["GPUs lost", "GPUs gained", "GPUs unknown on one side"] {
-        let changed = diff.gpus.iter().filter(|gpu| heading(gpu) == title);
+    // Of two moments something was lost; of two jobs, one may open what the other may not.
+    let is_same = diff.node.is_some() || diff.a_cgroup == diff.b_cgroup;
+    let [lost, gained] = match is_same {
+        true => ["GPUs lost", "GPUs gained"],
+        false => ["GPUs that only the first may open", "GPUs that only the second may open"],
+    };
+    let unknown = "GPUs unknown on one side";
+    let title_of = |gpu: &GpuChange| match (gpu.from, gpu.to) {
+        (Verdict::Allow, Verdict::Deny) => lost,
+        (Verdict::Deny, Verdict::Allow) => gained,
+        _ => unknown,
+    };
+    for title in [lost, gained, unknown] {
+        let changed = diff.gpus.iter().filter(|gpu| title_of(gpu) == title);
         let names: Vec<String> = changed.map(|gpu| gpus::name(&gpu.gpu, inventory)).collect();
         if !names.is_empty() {
             writeln!(out, "{title}: {}", names.join(" "))?;
         }
     }
     Ok(())
-}
-
-fn heading(gpu: &GpuChange) -> &'static str {
-    match (gpu.from, gpu.to) {
-        (Verdict::Allow, Verdict::Deny) => "GPUs lost",
-        (Verdict::Deny, Verdict::Allow) => "GPUs gained",
-        _ => "GPUs unknown on one side",
-    }
 }
 
 /// Cgroups named before the rest is counted.

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use super::{Style, activity, gpus, node, owner, process, prog, rules, sanitize, vgpu};
-use crate::model::{CgroupPath, GpuKey, JobIdSource};
+use super::{Style, activity, gpus, node, owner, process, prog, rules, sanitize, vgpu, wrap};
+use crate::model::{CgroupPath, GpuKey, JobIdSource, Verdicts};
 use crate::observation::UnseenProcesses;
 use crate::report::{
     ActiveProcess, Cgroup, Effective, Gpu, GpuSet, JobsAnswer, NodeAnswer, OwnerSets, Policy, Process,
@@ -21,7 +21,25 @@ pub fn write(out: &mut dyn Write, style: Style, payload: &NodeAnswer) -> io::Res
         }
         one(out, style, group, payload)?;
     }
-    Ok(())
+    own_access(out, style, payload)
+}
+
+/// Prints what the kernel itself said about this process, where its programs could not be read.
+fn own_access(out: &mut dyn Write, style: Style, payload: &NodeAnswer) -> io::Result<()> {
+    let Some(checks) = payload.own_access.as_deref() else { return Ok(()) };
+    let of = |verdict: Verdicts| {
+        let devices = checks.iter().filter(|check| check.verdict == verdict);
+        let names = devices.map(|check| check.device.rsplit('/').next().unwrap_or_default());
+        let names = super::names::set(names.map(|name| sanitize::text(name).into_owned()).collect());
+        if names.is_empty() { "no GPU".to_owned() } else { names }
+    };
+    let (allowed, unknown) = (of(Verdicts::Allow), of(Verdicts::Unknown));
+    let unknown = if unknown == "no GPU" { String::new() } else { format!("; not known: {unknown}") };
+    let text = format!(
+        "The programs of the job may not be read here. The kernel was asked instead: gpumap itself, which is in the job, may open {allowed}{unknown} (as gpumap check --self asks)."
+    );
+    writeln!(out)?;
+    wrap::write(out, "", 0, usize::from(style.width), &text)
 }
 
 /// Prints the jobs that are here, a line each.
@@ -62,6 +80,9 @@ fn one(out: &mut dyn Write, style: Style, group: &[OwnerSets], payload: &NodeAns
 fn heading(out: &mut dyn Write, top: &OwnerSets) -> io::Result<()> {
     let owner = &top.owner;
     writeln!(out, "{}", owner::full(owner))?;
+    if let Some(task) = top.array_task.as_deref() {
+        writeln!(out, "  array task {}, as its environment says", sanitize::text(task))?;
+    }
     writeln!(out, "  {}", sanitize::with_hex(&top.cgroup, top.cgroup_hex.as_deref()))?;
     if let Some(sluid) = owner.sluid.as_deref() {
         let when =

@@ -108,7 +108,11 @@ impl Extras {
 
 /// Launches, bytes copied, memory, and time since the last call.
 fn activity(row: &MatrixRow) -> [String; 4] {
-    let Some(activity) = &row.activity else { return ["-"; 4].map(str::to_owned) };
+    row.activity.as_ref().map_or_else(|| ["-"; 4].map(str::to_owned), work)
+}
+
+/// Launches, copied bytes, memory, and how long ago the last call was.
+pub(super) fn work(activity: &MatrixActivity) -> [String; 4] {
     #[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
     let launches = amounts::count(activity.launches as f64);
     let marked = |text| amounts::marked(activity.partial, text);
@@ -146,7 +150,7 @@ pub(super) fn limits(limits: &[MatrixLimit]) -> String {
 /// The name of a row, indented by its depth.
 pub(super) fn name(row: &MatrixRow) -> String {
     match (&row.owner, &row.process) {
-        (Some(owner), _) => owner::label(owner, row.depth),
+        (Some(owner), _) => owner::label_of_task(owner, row.depth, row.array_task.as_deref()),
         (None, Some(process)) => {
             let comm = sanitize::short_with_hex(&process.comm, process.comm_hex.as_deref(), COMM);
             format!("{}{} {comm}", "  ".repeat(row.depth), process.pid)

@@ -49,13 +49,13 @@ pub use leftovers::{notes, porcelain, write as leftovers};
 pub use matrix::{MatrixStyle, glyphs, write as matrix};
 pub use metrics::{MetricsFormat, write as metrics};
 pub use nagios::{Nagios, unknown as nagios_unknown, write as nagios};
-pub use node::write as node;
+pub use node::{write as node, write_with_findings as node_with_findings};
 pub use pid::write as pids;
 pub use problems::{
     line as problem, write as problems, write_checks as doctor, write_page_file as page_file,
 };
 pub use prog::write as prog;
-pub use repair::{write as repair, write_journals as journals};
+pub use repair::{write as repair, write_all as repairs, write_journals as journals};
 pub use table::Style;
 pub use top::{Cells, Colors, KEYS, Theme, draw as top};
 pub use vgpu::{write as region, write_limits as limits};

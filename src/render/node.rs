@@ -6,13 +6,29 @@ use std::io::Write;
 
 use super::process::age;
 use super::table::Last;
-use super::{Style, gpus, names, owner, process, sanitize, table, vgpu};
+use super::{Style, audit, gpus, names, owner, process, sanitize, table, vgpu, wrap};
 use crate::model::{AllocationSource, CgroupPath, GpuKey, JobIdSource};
-use crate::report::listed::ListedRow;
-use crate::report::{Gpu, GpuSet, NodeAnswer, OwnerSets, listed};
+use crate::report::listed::{Concerned, ListedRow};
+use crate::report::{AuditAnswer, Finding, Gpu, GpuSet, NodeAnswer, OwnerSets, listed};
 
 /// Prints both tables.
 pub fn write(out: &mut dyn Write, style: Style, payload: &NodeAnswer) -> io::Result<()> {
+    tables(out, style, payload, &[])
+}
+
+/// Prints both tables, those owners among them whom an audit of the same facts found
+/// something about, and below them how much it found.
+pub fn write_with_findings(
+    out: &mut dyn Write,
+    style: Style,
+    payload: &NodeAnswer,
+    audit: &AuditAnswer,
+) -> io::Result<()> {
+    tables(out, style, payload, &audit.findings)?;
+    audit::in_short(out, style, audit)
+}
+
+fn tables(out: &mut dyn Write, style: Style, payload: &NodeAnswer, findings: &[Finding]) -> io::Result<()> {
     let gpus: Vec<&Gpu> = payload.gpus.iter().collect();
     let title = match gpus.len() {
         0 => gpus::none(payload.gpus_unread).to_owned(),
@@ -21,7 +37,7 @@ pub fn write(out: &mut dyn Write, style: Style, payload: &NodeAnswer) -> io::Res
     };
     gpus::write_inventory(out, style, &title, &gpus)?;
     writeln!(out)?;
-    owners(out, style, payload)?;
+    owners(out, style, payload, &Concerned::of(findings))?;
     if !style.all {
         return Ok(());
     }
@@ -29,11 +45,11 @@ pub fn write(out: &mut dyn Write, style: Style, payload: &NodeAnswer) -> io::Res
     vgpu::section(out, style, &processes.collect::<Vec<_>>(), &payload.gpus)
 }
 
-fn owners(out: &mut dyn Write, style: Style, payload: &NodeAnswer) -> io::Result<()> {
+fn owners(out: &mut dyn Write, style: Style, payload: &NodeAnswer, wrong: &Concerned<'_>) -> io::Result<()> {
     let owners = payload.owners.as_deref().unwrap_or_default();
     let gpus = payload.gpus.len();
-    let (shown, folded): (Vec<_>, Vec<_>) =
-        sorted(owners).into_iter().partition(|(row, below)| style.all || listed::is_shown(row, below, gpus));
+    let is_shown = |(row, below): &ListedRow<'_>| style.all || listed::is_shown(row, below, gpus, wrong);
+    let (shown, folded): (Vec<_>, Vec<_>) = sorted(owners).into_iter().partition(is_shown);
     let shown: Vec<&OwnerSets> = shown.into_iter().map(|(row, _)| row).collect();
     match (shown.as_slice(), folded.is_empty()) {
         ([], true) => writeln!(out, "Nobody is here.")?,
@@ -150,7 +166,8 @@ fn row(row: &OwnerSets, gpus: &[Gpu]) -> Vec<String> {
     let shares = if shares.is_empty() { "-".to_owned() } else { shares.join(" ") };
     let users = if row.users.is_empty() { "-".to_owned() } else { row.users.join(" ") };
     let users = sanitize::short(&users, USERS_WIDTH, "…");
-    let mut cells = vec![owner::label(&row.owner, row.depth), users, shares];
+    let mut cells =
+        vec![owner::label_of_task(&row.owner, row.depth, row.array_task.as_deref()), users, shares];
     let sets = [&row.allocated, &row.allowed, &row.visible].map(|set| cell(set, &[], gpus));
     cells.extend(sets);
     cells.push(cell(&row.held, &row.held_denied, gpus));
@@ -194,10 +211,15 @@ fn is_claimed(set: &GpuSet) -> bool {
     set.source == Some(AllocationSource::Claimed)
 }
 
+/// What the mark of a claim means.
+const CLAIMED: &str = "~ by its own environment alone, which its user can set";
+
 /// Says what the less obvious marks mean, where there are any.
 fn legend(out: &mut dyn Write, rows: &[&OwnerSets]) -> io::Result<()> {
     let sets = || rows.iter().flat_map(|row| all(row)).map(|(_, set)| set);
-    let is_fake = |row: &&OwnerSets| row.owner.job_id_source == Some(JobIdSource::Environment);
+    let is_fake = |row: &&OwnerSets| {
+        row.owner.job_id_source == Some(JobIdSource::Environment) || row.array_task.is_some()
+    };
     let is_left_out = |row: &OwnerSets, set: &GpuSet| {
         row.depth > 0 && std::ptr::eq(set, &row.allocated) && set.gpus.is_none()
     };
@@ -206,32 +228,52 @@ fn legend(out: &mut dyn Write, rows: &[&OwnerSets]) -> io::Result<()> {
         writeln!(out, "  ? not known")?;
     }
     if sets().any(|set| is_claimed(set) && set.gpus.is_some()) || rows.iter().any(is_fake) {
-        writeln!(out, "  ~ by its own environment alone, which its user can set")?;
+        writeln!(out, "  {CLAIMED}")?;
     }
     gpus::denied_legend(out, rows.iter().any(|row| !row.held_denied.is_empty()))
 }
 
-/// Why something is unknown, or why an owner gets nothing, each reason once. Without
-/// a source every allocation is unknown, so that reason is printed with -v only.
+/// Why something is unknown, or why an owner gets nothing, each reason once. Why an
+/// allocation is not known is printed for jobs and containers; -v prints it for their parts
+/// and all others.
 fn reasons(out: &mut dyn Write, style: Style, rows: &[&OwnerSets]) -> io::Result<()> {
     let mut told: Vec<String> = Vec::new();
     let mut nothing: Vec<(&str, Vec<&OwnerSets>)> = Vec::new();
+    let mut not_known: Vec<(&str, Vec<&OwnerSets>)> = Vec::new();
     for row in rows {
-        for (name, set) in all(row).skip(usize::from(!style.all)) {
+        let is_top = row.depth == 0 && row.owner.is_workload();
+        // The allocation is the first of them.
+        for (place, (name, set)) in all(row).enumerate() {
             for why in &set.why {
-                match name {
-                    "asks for" if is_none(set) => note(&mut nothing, why, row),
+                match (place, name) {
+                    (0, _) if is_top && set.gpus.is_none() => note(&mut not_known, why, row),
+                    (0, _) if !style.all => {}
+                    (_, "asks for") if is_none(set) => note(&mut nothing, why, row),
                     _ => push(&mut told, reason(name, why)),
                 }
             }
         }
     }
+    let allocations = not_known.iter().map(|(why, owners)| {
+        let (first, more, _) = counted_owners(owners);
+        format!("{first}{more}: allocation not known: {}", sanitize::short(why, 400, "…"))
+    });
+    let mut told: Vec<String> = allocations.chain(told).collect();
     told.extend(nothing.iter().map(|(why, owners)| for_nothing(why, owners)));
     let shown = if style.all { told.len() } else { REASONS };
-    told.iter().take(shown).try_for_each(|line| writeln!(out, "  {line}"))?;
+    told.iter().take(shown).try_for_each(|line| wrap::note(out, style, line))?;
     match told.len().saturating_sub(shown) {
         0 => Ok(()),
         more => writeln!(out, "  … and {more} more reasons (-v lists them)"),
+    }
+}
+
+/// Says where one allocation comes from, or why it is not known.
+pub(super) fn allocation_marks(out: &mut dyn Write, style: Style, set: &GpuSet) -> io::Result<()> {
+    match &set.gpus {
+        Some(_) if is_claimed(set) => writeln!(out, "  {CLAIMED}"),
+        Some(_) => Ok(()),
+        None => set.why.iter().try_for_each(|why| wrap::note(out, style, &reason("allocated", why))),
     }
 }
 
@@ -266,10 +308,15 @@ fn note<'a>(found: &mut Vec<(&'a str, Vec<&'a OwnerSets>)>, why: &'a str, owner:
 
 /// `slurm job 7 gets nothing: ordinal 2: only 2 GPUs are allowed here`.
 fn for_nothing(why: &str, owners: &[&OwnerSets]) -> String {
-    let first = owners.first().map(|row| owner::full(&row.owner)).unwrap_or_default();
-    let (more, asks) = match owners.len() {
-        0 | 1 => (String::new(), "gets"),
-        count => (format!(" and {} more", count - 1), "get"),
-    };
+    let (first, more, asks) = counted_owners(owners);
     format!("{first}{more} {asks} nothing: {}", sanitize::short(why, 300, "…"))
+}
+
+/// The first of some owners, how many more there are, and the verb that goes with them.
+fn counted_owners(owners: &[&OwnerSets]) -> (String, String, &'static str) {
+    let first = owners.first().map(|row| owner::full(&row.owner)).unwrap_or_default();
+    match owners.len() {
+        0 | 1 => (first, String::new(), "gets"),
+        count => (first, format!(" and {} more", count - 1), "get"),
+    }
 }

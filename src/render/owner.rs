@@ -45,6 +45,12 @@ pub(super) fn label(owner: &Owner, depth: usize) -> String {
     format!("{}{text}{}", "  ".repeat(depth), part(owner))
 }
 
+/// The same with the array task that a job is, as squeue calls it: its user's word.
+pub(super) fn label_of_task(owner: &Owner, depth: usize, array_task: Option<&str>) -> String {
+    let task = array_task.map(|task| format!(" (~{})", short(task))).unwrap_or_default();
+    label(owner, depth) + &task
+}
+
 /// An owner with the owners around it of the same kind: `slurm job 4711, step 0,
 /// task 1`.
 pub(super) fn full(owner: &Owner) -> String {
@@ -82,7 +88,11 @@ fn claim(claim: &Owner) -> String {
     match (&claim.task, step_name(claim)) {
         (Some(task), _) => format!("claims task {}", short(task)),
         (None, Some(step)) => format!("claims step {}.{step}", job(claim).unwrap_or_default()),
-        (None, None) => format!("claims {}", whole(claim)),
+        // Its end is what tells it from others, and a narrow table cuts the end.
+        (None, None) => match job(claim) {
+            Some(job) => format!("claims job {job}"),
+            None => format!("claims {}", whole(claim)),
+        },
     }
 }
 
@@ -156,7 +166,7 @@ mod tests {
         let task = Owner { task: Some("1".to_owned()), ..step.clone() };
         let claiming = |claim: &Owner| Owner { claims: vec![claim.clone()], ..docker.clone() };
         let labels = [&job, &step, &task].map(|claim| label(&claiming(claim), 1));
-        assert_eq!(labels, ["  claims slurm job 12", "  claims step 12.0", "  claims task 1"]);
+        assert_eq!(labels, ["  claims job 12", "  claims step 12.0", "  claims task 1"]);
         let text = "docker 3fa9c1d2e4b5, calling itself slurm job 12, step 0, task 1";
         assert_eq!(full(&claiming(&task)), text);
     }

@@ -3,14 +3,12 @@
 use std::io::{self, Write};
 
 use super::table::{self, Last};
-use super::{Style, activity, cgroup, gpus, job, node, owner, process, sanitize, vgpu};
+use super::{Style, activity, cgroup, gpus, job, node, owner, process, sanitize, vgpu, wrap};
 use crate::model::{Certainty, CgroupPath, GpuKey, JobIdSource, OwnerRank, ValueState};
 use crate::report::{ActiveProcess, Api, Asked, Cgroup, Claim, Gpu, NodeAnswer, OwnerSets, Process, Visible};
 
 /// Characters of a variable's value.
 const VALUE: usize = 40;
-/// The column at which the text of a line begins.
-const INDENT: usize = 11;
 
 /// Prints each process of the answer, separated by an empty line.
 pub fn write(out: &mut dyn Write, style: Style, payload: &NodeAnswer) -> io::Result<()> {
@@ -104,34 +102,21 @@ fn identity(out: &mut dyn Write, it: &Process) -> io::Result<()> {
     }
 }
 
-/// The four sets in short, for a process of a job.
+/// The four sets, a line each, for a process of a job.
 fn sets(out: &mut dyn Write, style: Style, it: &Process, payload: &NodeAnswer) -> io::Result<()> {
     let Some((top, own)) = owners(it, payload) else { return Ok(()) };
     let inventory = &payload.gpus;
     let asks = it.visible.as_ref().map_or_else(|| "?".to_owned(), |it| process::result(&it.live, inventory));
-    let parts = [
-        ("allocated to its job", node::cell(&top.allocated, &[], inventory)),
+    let sets = [
+        ("allocated", node::cell(&top.allocated, &[], inventory)),
         ("allowed", node::cell(&own.allowed, &[], inventory)),
         ("asks for", asks),
         ("holds", process::held(it, inventory)),
     ];
     let used = it.used.as_ref().map(|used| ("uses", node::cell(used, &[], inventory)));
-    let parts = parts.into_iter().chain(used).map(|(name, cell)| format!("{name} {cell}"));
-    let mut lines: Vec<String> = Vec::new();
-    for part in parts {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + part.chars().count() + INDENT < usize::from(style.width) => {
-                line.push_str(&format!("; {part}"));
-            }
-            Some(line) => {
-                line.push(';');
-                lines.push(part);
-            }
-            None => lines.push(part),
-        }
-    }
-    let heads = std::iter::once("  sets     ").chain(std::iter::repeat("           "));
-    heads.zip(lines).try_for_each(|(head, line)| writeln!(out, "{head}{line}"))
+    writeln!(out)?;
+    sets.into_iter().chain(used).try_for_each(|(name, gpus)| writeln!(out, "  {name:<9}  {gpus}"))?;
+    node::allocation_marks(out, style, &top.allocated)
 }
 
 /// The rows of a process's job and of its innermost owner.
@@ -217,7 +202,7 @@ fn results(out: &mut dyn Write, style: Style, visible: &Visible, gpus: &[Gpu]) -
     let rows = moments.iter().flat_map(|(moment, asked)| of_moment(moment, asked, gpus));
     let header = ["WHEN", "INTERFACE", "BY", "GPUS", "CONFIDENCE"];
     table::write(out, style, &header, &[], rows.collect(), Last::Wraps)?;
-    moments.iter().try_for_each(|(moment, asked)| notes(out, moment, asked))
+    moments.iter().try_for_each(|(moment, asked)| notes(out, style, moment, asked))
 }
 
 fn of_moment(moment: &str, asked: &Asked, gpus: &[Gpu]) -> Vec<Vec<String>> {
@@ -234,7 +219,7 @@ fn of_moment(moment: &str, asked: &Asked, gpus: &[Gpu]) -> Vec<Vec<String>> {
     asked.apis.iter().map(of_api).collect()
 }
 
-fn notes(out: &mut dyn Write, moment: &str, asked: &Asked) -> io::Result<()> {
+fn notes(out: &mut dyn Write, style: Style, moment: &str, asked: &Asked) -> io::Result<()> {
     let of_apis = asked.apis.iter().map(|api| (api.cut.as_ref(), api.why.as_deref()));
     let mut notes: Vec<String> = Vec::new();
     for (cut, why) in std::iter::once((asked.cut.as_ref(), asked.why.as_deref())).chain(of_apis) {
@@ -242,7 +227,7 @@ fn notes(out: &mut dyn Write, moment: &str, asked: &Asked) -> io::Result<()> {
         notes.extend(why.map(|why| process::reason(moment, asked, why)));
     }
     notes.dedup();
-    notes.iter().try_for_each(|note| writeln!(out, "  {note}"))
+    notes.iter().try_for_each(|note| wrap::note(out, style, note))
 }
 
 fn held(out: &mut dyn Write, it: &Process, inventory: &[Gpu]) -> io::Result<()> {

@@ -5,7 +5,7 @@ use std::io;
 use std::io::Write;
 
 use super::table::Last;
-use super::{Style, gpus, names, sanitize, table};
+use super::{Style, gpus, names, sanitize, table, wrap};
 use crate::model::{GpuKey, ProcessState, ValueState};
 use crate::observation::UnseenProcesses;
 use crate::report::{Asked, Claim, Cut, Gpu, Process, Visible};
@@ -61,7 +61,7 @@ pub(super) fn write(
     if let Some(more) = processes.len().checked_sub(sorted.len()).filter(|more| *more > 0) {
         writeln!(out, "  … and {more} more (-v lists all)")?;
     }
-    notes(out, &sorted)
+    notes(out, style, &sorted)
 }
 
 /// A number of processes, with `?` for those that cannot be seen: `3`, `?`, `3 + ?`.
@@ -169,7 +169,7 @@ pub(super) fn held(process: &Process, inventory: &[Gpu]) -> String {
 }
 
 /// Where a list ends early and why something is unknown; equal notes share a line.
-fn notes(out: &mut dyn Write, processes: &[&Process]) -> io::Result<()> {
+fn notes(out: &mut dyn Write, style: Style, processes: &[&Process]) -> io::Result<()> {
     let mut notes: Vec<(String, Vec<u32>)> = Vec::new();
     for process in processes {
         for text in notes_of(process) {
@@ -185,11 +185,7 @@ fn notes(out: &mut dyn Write, processes: &[&Process]) -> io::Result<()> {
     }
     legend(out, processes.iter().copied())?;
     gpus::denied_legend(out, processes.iter().any(|process| !process.held_denied.is_empty()))?;
-    notes.iter().try_for_each(|(text, pids)| match pids.as_slice() {
-        [pid] => writeln!(out, "  {pid}: {text}"),
-        [pid, rest @ ..] => writeln!(out, "  {pid} and {} more: {text}", rest.len()),
-        [] => Ok(()),
-    })
+    notes.iter().try_for_each(|(text, pids)| wrap::note_about(out, style, pids, text))
 }
 
 /// Where a list ends early and why something of a process is unknown.

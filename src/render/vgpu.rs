@@ -4,10 +4,9 @@
 use std::io;
 use std::io::Write;
 
-use bytesize::ByteSize;
-
+use super::activity::amounts::bytes;
 use super::table::{self, Last};
-use super::{Style, gpus, names, process, sanitize};
+use super::{Style, gpus, names, process, sanitize, wrap};
 use crate::model::{InForce, LimitCode, MeantBy};
 use crate::report::{
     Gpu, LimitVerdict, Process, Region, RegionAnswer, RegionDevice, RegionProcess, Vgpu, VgpuAnswer,
@@ -54,7 +53,7 @@ fn devices(region: &Region) -> Vec<Vec<String>> {
         counted || !uuid.is_empty() || (region.device_num == Some(0) && *index == 0)
     });
     rows.map(|(index, (uuid, (memory, sm)))| {
-        let memory = if *memory == 0 { "none".to_owned() } else { ByteSize(*memory).to_string() };
+        let memory = if *memory == 0 { "none".to_owned() } else { bytes(*memory) };
         let sm = if (1..100).contains(sm) { format!("{sm} %") } else { "none".to_owned() };
         let uuid = if uuid.is_empty() { "not known yet".into() } else { sanitize::text(uuid) };
         vec![index.to_string(), memory, sm, uuid.into_owned()]
@@ -106,11 +105,11 @@ const IMPOSSIBLE: u64 = 1 << 50;
 
 /// `2.0 GiB`; `-1.8 MiB` of a counter below zero, `? (more than any GPU has)` of another one
 /// that cannot be.
-pub(super) fn counted(bytes: u64) -> String {
-    match bytes {
-        bytes if bytes < IMPOSSIBLE => ByteSize(bytes).to_string(),
-        bytes if bytes > i64::MAX.unsigned_abs() => {
-            format!("-{} (below zero)", ByteSize(bytes.wrapping_neg()))
+pub(super) fn counted(amount: u64) -> String {
+    match amount {
+        amount if amount < IMPOSSIBLE => bytes(amount),
+        amount if amount > i64::MAX.unsigned_abs() => {
+            format!("-{} (below zero)", bytes(amount.wrapping_neg()))
         }
         _ => "? (more than any GPU has)".to_owned(),
     }
@@ -164,7 +163,7 @@ fn table(out: &mut dyn Write, style: Style, processes: &[&Process], inventory: &
     if shown.iter().any(|one| one.vgpu.as_ref().is_some_and(|limits| !limits.devices.is_empty())) {
         writeln!(out, "  MEMORY and SM: whether these limits are in force")?;
     }
-    notes(out, &shown)?;
+    notes(out, style, &shown)?;
     match processes.len() - shown.len() {
         0 => Ok(()),
         count => writeln!(
@@ -209,7 +208,10 @@ fn word(verdict: &LimitVerdict) -> String {
 fn gpu(device: &VgpuDevice, inventory: &[Gpu]) -> String {
     match (&device.gpu, &device.uuid) {
         (Some(key), _) => names::list(&gpus::key_names(std::slice::from_ref(key), &[], inventory)),
-        (None, Some(uuid)) => sanitize::short(uuid, 12, "…"),
+        (None, Some(uuid)) => match inventory.iter().find(|gpu| gpu.uuid.as_ref() == Some(uuid)) {
+            Some(known) => gpus::name(&known.key, inventory),
+            None => sanitize::short(uuid, 12, "…"),
+        },
         (None, None) => format!("device {}", device.device),
     }
 }
@@ -217,7 +219,7 @@ fn gpu(device: &VgpuDevice, inventory: &[Gpu]) -> String {
 /// `2.0GiB 30%`: limits of memory and SM.
 fn limit(memory: Option<u64>, sm: Option<u64>) -> String {
     let (Some(memory), Some(sm)) = (memory, sm) else { return "?".to_owned() };
-    let memory = (memory > 0).then(|| short(ByteSize(memory).to_string()));
+    let memory = (memory > 0).then(|| short(bytes(memory)));
     let sm = (1..100).contains(&sm).then(|| format!("{sm}%"));
     match (memory, sm) {
         (None, None) => "none".to_owned(),
@@ -232,7 +234,7 @@ fn short(size: String) -> String {
 }
 
 /// Why, and what else there is to know; alike ones share a line.
-fn notes(out: &mut dyn Write, processes: &[&Process]) -> io::Result<()> {
+fn notes(out: &mut dyn Write, style: Style, processes: &[&Process]) -> io::Result<()> {
     let mut notes: Vec<(String, Vec<u32>)> = Vec::new();
     for process in processes {
         for text in process.vgpu.iter().flat_map(|limits| of_process(limits)) {
@@ -243,11 +245,7 @@ fn notes(out: &mut dyn Write, processes: &[&Process]) -> io::Result<()> {
             }
         }
     }
-    notes.iter().try_for_each(|(text, pids)| match pids.as_slice() {
-        [pid] => writeln!(out, "  {pid}: {text}"),
-        [pid, rest @ ..] => writeln!(out, "  {pid} and {} more: {text}", rest.len()),
-        [] => Ok(()),
-    })
+    notes.iter().try_for_each(|(text, pids)| wrap::note_about(out, style, pids, text))
 }
 
 fn of_process(limits: &Vgpu) -> Vec<String> {

@@ -6,10 +6,12 @@ use std::io::Write;
 
 use super::{gpus, names, owner, problems, process, rules, sanitize};
 use crate::model::{
-    DeviceType, EventCause, EventKind, GpuKey, RequestSet, Time, ValueState, Verdict, Writer,
+    ApiName, CutCode, DeviceType, EventCause, EventKind, GpuKey, RequestSet, Time, ValueState, Verdict,
+    Writer,
 };
 use crate::report::{
-    Change, DeniedEvent, DevicesEvent, Event, Gpu, LostBy, MoveEvent, PolicyEvent, PolicyProgram, Value,
+    Api, Asked, Change, DeniedEvent, DevicesEvent, Event, Gpu, LostBy, MoveEvent, PolicyEvent, PolicyProgram,
+    Value,
 };
 
 /// Characters of a value, and of a reason that has one in it.
@@ -45,6 +47,8 @@ fn what(event: &Event, gpus: &[Gpu]) -> String {
         EventKind::Visible => visible(event, gpus),
         EventKind::Process => format!("executed{}", asked(event, gpus)),
         EventKind::Exit => "ended".to_owned(),
+        EventKind::Began => format!("{} began", subject(event)),
+        EventKind::Ended => format!("{} ended", subject(event)),
         EventKind::Driver => {
             let what = event.how.map_or("driver initialised", <&str>::from);
             if why.is_empty() {
@@ -187,12 +191,39 @@ fn decides(event: &Event, denied: &DeniedEvent) -> String {
     format!(": program {}{name} at {at}{}", program.id, step.unwrap_or_default())
 }
 
-/// The GPUs that result, in parentheses.
+/// The GPUs that result, in parentheses; that there is none, with the reason, behind a
+/// colon.
 fn result(event: &Event, gpus: &[Gpu]) -> String {
     let asked = event.asked.as_ref().filter(|_| !gpus.is_empty());
+    if let Some(none) = asked.and_then(|asked| finds_none(event, asked)) {
+        return none;
+    }
     let why = event.why.as_deref().filter(|_| event.new.is_some() || event.event == EventKind::Process);
     let why = why.map(|why| format!(": {}", sanitize::short(why, WHY, "…"))).unwrap_or_default();
     asked.map(|asked| format!(" ({}{why})", process::result(asked, gpus))).unwrap_or_default()
+}
+
+/// `: CUDA finds no GPU`, where the interface that reads the variable finds none; why, where
+/// the value alone does not say it.
+fn finds_none(event: &Event, asked: &Asked) -> Option<String> {
+    let reads = |api: &&Api| event.variable.as_deref() == Some(api.variable.as_str());
+    let api = asked.apis.iter().find(reads).or(asked.apis.first())?;
+    let is_none = api.gpus.as_ref().is_some_and(Vec::is_empty) && api.instances.is_empty();
+    let cut = api.cut.as_ref().map(|cut| &cut.code);
+    let is_plain = api.state == ValueState::Empty || cut == Some(&CutCode::Invalid);
+    let why = event.why.as_deref().filter(|_| !is_plain);
+    let why = why.map(|why| format!(", because {}", sanitize::short(why, WHY, "…"))).unwrap_or_default();
+    is_none.then(|| format!(": {} finds no GPU{why}", interface(&api.api)))
+}
+
+/// What people call an interface.
+fn interface(api: &ApiName) -> String {
+    match api {
+        ApiName::Cuda => "CUDA".to_owned(),
+        ApiName::Hip => "HIP".to_owned(),
+        ApiName::Rocr => "ROCm".to_owned(),
+        other => sanitize::text(&other.to_string()).into_owned(),
+    }
 }
 
 /// The variables of a new process, and what results.
@@ -315,9 +346,11 @@ fn effect(policy: &PolicyEvent, inventory: &[Gpu]) -> String {
         let names = names::set(gpus::key_names(keys, &[], inventory));
         (!keys.is_empty()).then(|| format!("{word} {names}"))
     };
+    // A new cgroup had nothing to lose.
+    let [lost, gained] = if policy.created { ["may not open", "may open"] } else { ["lost", "gained"] };
     let lists = [
-        list("lost", &policy.lost),
-        list("gained", &policy.gained),
+        list(lost, &policy.lost),
+        list(gained, &policy.gained),
         list("unknown on one side", &policy.unknown),
     ];
     let parts: Vec<String> = lists.into_iter().flatten().collect();
@@ -408,7 +441,7 @@ fn device(change: &Change) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::EventProcess;
+    use crate::report::{Cut, EventProcess};
 
     fn line(event: &Event) -> String {
         let mut out = Vec::new();
@@ -435,6 +468,52 @@ mod tests {
         assert!(text.starts_with("03:04:05Z  7 x"), "{text}");
         assert!(text.contains("CUDA_VISIBLE_DEVICES 0,1 → 1") && text.contains("without effect"), "{text}");
         assert!(text.matches('\n').count() == 1 && !text.contains('\x1b'), "{text}");
+    }
+
+    /// Make sure that a value that selects no GPU says so, and why unless the value does.
+    #[test]
+    fn no_gpu() {
+        let of =
+            |raw: &str| Value { state: ValueState::Value, raw: Some(raw.to_owned()), ..Value::default() };
+        let text = |new: &str, code: CutCode, why: &str| {
+            let cut = Some(Cut { code, ..Cut::default() });
+            let name = "CUDA_VISIBLE_DEVICES".to_owned();
+            let api = Api {
+                variable: name.clone(),
+                state: ValueState::Value,
+                gpus: Some(vec![]),
+                cut,
+                ..Api::default()
+            };
+            let event = Event {
+                event: EventKind::Visible,
+                variable: Some(name),
+                old: Some(of("1")),
+                new: Some(of(new)),
+                asked: Some(Asked { gpus: Some(vec![]), apis: vec![api], ..Asked::default() }),
+                why: Some(why.to_owned()),
+                ..Event::default()
+            };
+            visible(&event, &[Gpu::default()])
+        };
+        let nonsense = text("nonsense", CutCode::Invalid, "the list ends at entry 0");
+        assert_eq!(nonsense, "CUDA_VISIBLE_DEVICES 1 → nonsense: CUDA finds no GPU");
+        let denied = text("GPU-1", CutCode::NotAllowed, "the cgroup denies it");
+        assert_eq!(denied, "CUDA_VISIBLE_DEVICES 1 → GPU-1: CUDA finds no GPU, because the cgroup denies it");
+    }
+
+    /// Make sure that a job's begin and end are lines of their own.
+    #[test]
+    fn jobs() {
+        let owner = crate::owner::of_path(b"/system.slice/slurmstepd.scope/job_9");
+        let at: crate::model::Time = "2026-01-02T03:04:05.6Z".into();
+        let event = |event| Event { at: at.clone(), event, owner: owner.clone(), ..Event::default() };
+        assert_eq!(line(&event(EventKind::Began)), "03:04:05Z  slurm job 9 began\n");
+        assert_eq!(line(&event(EventKind::Ended)), "03:04:05Z  slurm job 9 ended\n");
+        // What a new cgroup may not open, nobody has lost.
+        let policy = PolicyEvent { created: true, lost: vec!["GPU-1".into()], ..PolicyEvent::default() };
+        let policy = Event { policy: Some(policy), ..event(EventKind::Policy) };
+        assert!(line(&policy).contains("slurm job 9  may not open GPU-1"), "{}", line(&policy));
     }
 }
 
@@ -540,7 +619,7 @@ mod watch_policy_tests {
         assert!(line.contains("cgroup removed, program"), "{line}");
         // New with its programs: compared with what it started with.
         let policy = analyse::change(&without, &after, &path).unwrap();
-        assert_eq!((policy.attached.len(), policy.removed), (2, false));
+        assert_eq!((policy.attached.len(), policy.removed, policy.created), (2, false, true));
     }
 
     /// Make sure that hostile names are escaped and cannot forge a line, and that

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 
-use super::sanitize;
+use super::{Style, sanitize};
 
 /// Prints text after `first`; further lines are indented by `indent` columns.
 ///
@@ -17,6 +17,11 @@ pub(super) fn write(
     width: usize,
     text: &str,
 ) -> io::Result<()> {
+    write_safe(out, first, indent, width, &single_spaced(text))
+}
+
+/// The same for text that was made safe already.
+fn write_safe(out: &mut dyn Write, first: &str, indent: usize, width: usize, text: &str) -> io::Result<()> {
     let indent = " ".repeat(indent);
     let options = Options::new(width)
         .initial_indent(first)
@@ -25,8 +30,21 @@ pub(super) fn write(
         .word_separator(WordSeparator::AsciiSpace)
         .word_splitter(WordSplitter::NoHyphenation)
         .wrap_algorithm(WrapAlgorithm::FirstFit);
-    let text = single_spaced(text);
-    textwrap::wrap(&text, options).iter().try_for_each(|line| writeln!(out, "{}", line.trim_end()))
+    textwrap::wrap(text, options).iter().try_for_each(|line| writeln!(out, "{}", line.trim_end()))
+}
+
+/// Prints what there is to know besides a table, below it; the text was made safe already.
+pub(super) fn note(out: &mut dyn Write, style: Style, text: &str) -> io::Result<()> {
+    write_safe(out, "  ", 4, usize::from(style.width), text)
+}
+
+/// Prints a note about several processes, of which the first is named.
+pub(super) fn note_about(out: &mut dyn Write, style: Style, pids: &[u32], text: &str) -> io::Result<()> {
+    match pids {
+        [pid] => note(out, style, &format!("{pid}: {text}")),
+        [pid, rest @ ..] => note(out, style, &format!("{pid} and {} more: {text}", rest.len())),
+        [] => Ok(()),
+    }
 }
 
 /// Text made safe, with one space between words.

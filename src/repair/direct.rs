@@ -192,8 +192,8 @@ fn life(program: &ProgramInForce, owner: Option<&Owner>) -> (String, String) {
         (Some(Writer::Systemd), _) => (
             "until systemd makes its program again: at the next daemon-reload, daemon-reexec or change of a \
              property of the unit",
-            "these: systemd adds a program of its own beside this one, which denies again; then gpumap \
-             repair --list tells it, and --undo takes this one away",
+            "the same, because systemd adds a program of its own beside this one, which denies again; gpumap \
+             repair --list tells it then, and --undo takes this one away",
         ),
         (_, Some(OwnerKind::Slurm)) => (
             "until Slurm attaches its program again, as it does to the job's cgroup for each new step",

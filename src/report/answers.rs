@@ -18,7 +18,7 @@ use super::gpu::Gpu;
 use super::matrix::Matrix;
 use super::page_file::PageFile;
 use super::process::{Leftover, Process};
-use super::program::{Program, Proof};
+use super::program::{Check, Program, Proof};
 use super::repair::{Repair, RepairJournal};
 use super::sets::OwnerSets;
 use super::vgpu::{MappedRegion, Region};
@@ -46,6 +46,10 @@ pub struct NodeAnswer {
     /// What processes do with their GPUs, where a gpumap counts their calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activity: Option<Box<Activity>>,
+    /// What the kernel lets this gpumap open, in `job` of a user who is in the job and may not
+    /// read its programs: it was asked by access(2), as by `check --self`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_access: Option<Vec<Check>>,
 }
 
 /// The answer of `job` without a job: those that are here.
@@ -104,6 +108,9 @@ pub struct LeftoversAnswer {
     pub gpus: Vec<Gpu>,
     /// The job that `leftovers` was asked about: its number or SLUID.
     pub job: String,
+    /// The same as a number, as `owner.job_id` has it; left out for a SLUID.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_id: Option<u64>,
     /// Answers of `leftovers`.
     pub leftovers: Vec<Leftover>,
     /// Who else holds the GPUs that the job was allocated, where that was asked for.
@@ -165,6 +172,15 @@ pub struct RepairAnswer {
     pub gpus: Vec<Gpu>,
     /// The answer of `repair`.
     pub repair: Repair,
+}
+
+/// The answer of `repair` where nobody was named.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RepairsAnswer {
+    /// The node's GPUs.
+    pub gpus: Vec<Gpu>,
+    /// A plan for each owner that lost access.
+    pub repairs: Vec<Repair>,
 }
 
 /// The answer of `repair --list` and `--undo`.

@@ -32,6 +32,9 @@ pub struct Cgroup {
     pub gpus: Vec<GpuVerdict>,
     /// Its processes.
     pub processes: Vec<Process>,
+    /// How many processes are in the cgroups below it; left out where nobody counted them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processes_below: Option<usize>,
     /// Processes in it that cannot be seen from where gpumap runs; left out where there
     /// are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -271,6 +271,10 @@ pub struct PolicyEvent {
     /// for others that say the same, as Slurm does with every step.
     #[serde(default)]
     pub equal: bool,
+    /// Whether the cgroup is new: then it is compared with the nearest one above it that there
+    /// was, and no process lost or gained anything.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub created: bool,
     /// Whether the cgroup was removed and its programs with it; then no process lost
     /// anything.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

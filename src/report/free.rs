@@ -16,6 +16,9 @@ pub struct Free {
     /// The job whose own processes do not count; left out if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
+    /// The same as a number, as `owner.job_id` has it; left out for a SLUID.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_id: Option<u64>,
     /// Processes that hold one of them, or may.
     pub holders: Vec<Holder>,
 }

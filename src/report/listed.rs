@@ -1,6 +1,9 @@
 //! Which owners are listed, and in which order: `node` and `top` list the same ones.
 
-use super::OwnerSets;
+use std::collections::BTreeSet;
+
+use super::{Finding, OwnerSets};
+use crate::model::Severity;
 
 /// An owner with all that is inside it.
 pub(crate) type ListedRow<'a> = (&'a OwnerSets, &'a [OwnerSets]);
@@ -25,10 +28,27 @@ fn below(owners: &[OwnerSets], place: usize) -> &[OwnerSets] {
 }
 
 /// A node has hundreds of services that no program restricts; what they could open is
-/// not interesting. Every holder is shown, with the owners around it.
-pub(crate) fn is_shown(row: &OwnerSets, below: &[OwnerSets], gpus: usize) -> bool {
-    let matters = |row: &OwnerSets| row.owner.is_workload() || holds(row) && !is_unseen(row, gpus);
+/// not interesting. Every holder is shown, and everybody whom something is wrong with, with
+/// the owners around it.
+pub(crate) fn is_shown(row: &OwnerSets, below: &[OwnerSets], gpus: usize, wrong: &Concerned<'_>) -> bool {
+    let matters = |row: &OwnerSets| {
+        row.owner.is_workload()
+            || holds(row) && !is_unseen(row, gpus)
+            || wrong.0.contains(&row.cgroup.as_str())
+    };
     matters(row) || below.iter().any(matters)
+}
+
+/// The cgroups that findings are about, notes left out.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Concerned<'a>(BTreeSet<&'a str>);
+
+impl<'a> Concerned<'a> {
+    /// The cgroups of these findings.
+    pub(crate) fn of(findings: &'a [Finding]) -> Self {
+        let serious = findings.iter().filter(|one| one.ignored.is_none() && one.severity > Severity::Note);
+        Self(serious.filter_map(|one| one.cgroup.as_deref()).collect())
+    }
 }
 
 /// Whether nothing is known of what it holds: it may be any of the node's GPUs.

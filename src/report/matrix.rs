@@ -33,6 +33,9 @@ pub struct MatrixRow {
     /// The owner; left out for a process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
+    /// The job array and the task of it that a job is, as in `owners`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array_task: Option<String>,
     /// The process; left out for an owner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<MatrixProcess>,
@@ -108,6 +111,13 @@ pub struct MatrixCell {
 }
 
 impl MatrixCell {
+    /// Whether something is wrong here: its sets contradict each other, or a finding that is
+    /// no note is about it.
+    #[must_use]
+    pub fn is_wrong(&self) -> bool {
+        self.state.is_contradiction() || self.finding > Some(Severity::Note)
+    }
+
     /// Whether one of the sets is not known that can be known: an allocation is known
     /// in Slurm's hooks alone.
     #[must_use]

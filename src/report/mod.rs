@@ -33,7 +33,7 @@ pub use activity::{
 pub use answers::{
     ActivityAnswer, AuditAnswer, CompactAnswer, DiffAnswer, DoctorAnswer, ExplainAnswer, FleetAnswer,
     FreeAnswer, JobsAnswer, JournalsAnswer, KindsAnswer, LeftoversAnswer, MatrixAnswer, NodeAnswer, Nothing,
-    PageAnswer, ProgramsAnswer, RegionAnswer, RepairAnswer, VgpuAnswer,
+    PageAnswer, ProgramsAnswer, RegionAnswer, RepairAnswer, RepairsAnswer, VgpuAnswer,
 };
 pub use audit::{
     Audit, AuditConfig, AuditOptions, Checked, Counts, Decision, Finding, FindingDevice, FindingKind,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::answers::NodeAnswer;
 use super::audit::{Audit, Counts, Finding};
 use super::document::Document;
-use super::matrix::MatrixCell;
+use super::matrix::{MatrixActivity, MatrixCell};
 use super::page_file::PageCut;
 use super::program::ProgramProof;
 use crate::model::{AttachFlag, GpuKey, Verdict};
@@ -66,12 +66,14 @@ pub struct PageColumn {
 }
 
 /// One row of the matrix.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PageRow {
     /// Place of the owner in `owners`.
     pub owner: usize,
     /// Its cells, one for each column.
     pub cells: Vec<PageCell>,
+    /// What it does with its GPUs, where its calls are counted.
+    pub activity: Option<MatrixActivity>,
 }
 
 /// One cell of the matrix: one GPU or instance in the four sets of one owner.

@@ -19,6 +19,10 @@ pub struct OwnerSets {
     /// Hex of the path's bytes if they are not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup_hex: Option<String>,
+    /// The job array and the task of it that a job is, `4711_3` as squeue calls it, if the
+    /// environments of its processes agree on it; its user can set them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array_task: Option<String>,
     /// The users of its processes, sorted, by name where the node has one, else by uid; at
     /// most [`USERS_NAMED`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

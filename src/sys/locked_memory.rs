@@ -4,7 +4,8 @@ use std::fs;
 use std::sync::OnceLock;
 
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
-use nix::sys::utsname::uname;
+
+use super::kernel;
 
 /// The first kernel that does not count BPF memory against the limit.
 const UNCOUNTED: (u32, u32) = (5, 11);
@@ -31,14 +32,7 @@ fn raise() -> Option<u64> {
 /// Whether this kernel may count. A release that cannot be read may: raising the
 /// limit does no harm.
 fn is_counted() -> bool {
-    let release = uname().ok().and_then(|names| release(names.release().to_str()?));
-    release.is_none_or(|release| release < UNCOUNTED)
-}
-
-/// The first two numbers of a kernel's release.
-fn release(text: &str) -> Option<(u32, u32)> {
-    let mut numbers = text.split(|byte: char| !byte.is_ascii_digit()).map(str::parse);
-    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+    kernel::release().is_none_or(|release| release < UNCOUNTED)
 }
 
 const FILE: &str = "/sys/kernel/security/lockdown";
@@ -54,13 +48,6 @@ pub fn is_confidential() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn releases() {
-        assert_eq!(release("5.10.0-32-cloud-amd64"), Some((5, 10)));
-        assert_eq!(release("6.18.44+"), Some((6, 18)));
-        assert_eq!((release("7"), release("next-20260101")), (None, None));
-    }
 
     /// Make sure that the limit is left alone where the kernel does not count.
     #[test]

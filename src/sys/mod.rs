@@ -15,6 +15,7 @@ pub mod freezer;
 pub mod heap;
 pub mod helper;
 pub mod iter;
+pub mod kernel;
 #[cfg(feature = "libbpf")]
 pub mod libbpf;
 pub mod locked_memory;

@@ -9,7 +9,8 @@ use gpumap::observation::Observation;
 use gpumap::report::{
     ActivityAnswer, AuditAnswer, Check, CompactAnswer, DiffAnswer, DoctorAnswer, Document, Event,
     ExplainAnswer, FleetAnswer, FreeAnswer, JobsAnswer, JournalsAnswer, KindsAnswer, LeftoversAnswer,
-    MatrixAnswer, NodeAnswer, PageAnswer, ProgramsAnswer, RegionAnswer, RepairAnswer, VgpuAnswer,
+    MatrixAnswer, NodeAnswer, PageAnswer, ProgramsAnswer, RegionAnswer, RepairAnswer, RepairsAnswer,
+    VgpuAnswer,
 };
 use schemars::{JsonSchema, schema_for};
 
@@ -75,6 +76,7 @@ struct AnyAnswer {
     vgpu: Option<VgpuAnswer>,
     #[serde(flatten)]
     repair: Option<RepairAnswer>,
+    repairs: Option<RepairsAnswer>,
     #[serde(flatten)]
     journals: Option<JournalsAnswer>,
     #[serde(flatten)]

@@ -55,6 +55,55 @@ fn containers() {
     assert!(repair("3c1").contains("no container here is called so"), "{}", repair("3c1"));
 }
 
+/// Make sure that Slurm's numbers are read by the file that is named, wherever they are
+/// printed and wherever it is named.
+#[test]
+fn gres_conf_everywhere() {
+    let gres = std::env::temp_dir().join(format!("gpumap-words-{}", std::process::id()));
+    std::fs::write(&gres, "Name=gpu File=/dev/nvidia[2-3]\n").unwrap();
+    let file = gres.to_str().unwrap();
+    for words in [&["--gres-conf", file][..], &["node", "--gres-conf", file], &["--gres-conf", file, "job"]] {
+        let (code, said) = say(words);
+        assert_eq!(code, 0, "{words:?}: {said}");
+    }
+    let (_, by_file) = say(&["--gres-conf", file, "node", "--json"]);
+    let document: serde_json::Value = serde_json::from_str(&by_file).unwrap();
+    let first = document["gpus"].as_array().unwrap().iter().find(|gpu| gpu["slurm_index"] == 0).unwrap();
+    assert_eq!(first["minor"], 2, "{first}");
+    for words in
+        [&["export"][..], &["top", "--once"], &["audit"], &["repair"], &["report", "-o", "/dev/null"]]
+    {
+        let (code, said) = say(&[words, &["--gres-conf", file]].concat());
+        assert!(code != 2, "{words:?}: {said}");
+    }
+    std::fs::remove_file(&gres).unwrap();
+}
+
+/// Make sure that repair without a name plans for whoever lost access, and that what changes
+/// something takes a name.
+#[test]
+fn repair_of_all() {
+    assert_eq!(say(&["repair"]), (0, "Nobody here is found to have lost access to a GPU.\n".to_owned()));
+    for words in [&["repair", "--direct"][..], &["repair", "--allow", "c 195:0"]] {
+        let (code, said) = say(words);
+        assert!(code == 2 && said.contains("nobody was named"), "{words:?}: {said}");
+    }
+    let node = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/nodes/systemd-reload.json");
+    let run = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gpumap"));
+        let output = command.arg("--from").arg(&node).args(words).output().unwrap();
+        String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+    };
+    let all = run(&["repair"]);
+    assert!(all.contains("/system.slice/container.scope (unit container.scope)\n"), "{all}");
+    assert!(all.contains("Missing: nvidia0"), "{all}");
+    // Who lost access is on the first screen and on the page.
+    let first = run(&[]);
+    assert!(first.contains("unit container.scope") && first.contains("gpumap repair"), "{first}");
+    assert!(run(&["top", "--once"]).contains("unit container.scope"));
+    assert!(run(&["report", "-o", "/dev/stdout"]).contains("<bdi>unit container.scope</bdi>"));
+}
+
 /// Make sure that an answer to a wrong first line names the right one.
 #[test]
 fn proposals() {
@@ -64,7 +113,8 @@ fn proposals() {
         (&["html"], "'gpumap report' does that"),
         (&["s1.json"], "'gpumap --from s1.json'"),
         (&["4711"], "'gpumap job 4711' shows a job"),
-        (&["--gres-conf", "x"], "'gpumap node --gres-conf …'"),
+        (&["jbo"], "'gpumap job' is near it"),
+        (&["--allocated", "x"], "'gpumap node --allocated …'"),
         (&["pid", "python3"], "$(pgrep -d' ' python3)"),
         (&["job", "4711.7"], "job 4711 has these steps here: batch, extern"),
         (&["job", "1"], "gpumap job shows which jobs there are"),

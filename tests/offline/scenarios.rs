@@ -330,8 +330,9 @@ fn reasons_are_true() {
     assert_eq!(task, "Slurm tells the GPUs of a job and of a step, not those of a task");
     let unit = why("18-mps", "unit nvidia-mps.service").0;
     assert_eq!(unit, "no scheduler that gpumap can ask allocates to it");
-    assert_eq!(why("07-no-gpu", "slurm 7").0, "nothing says what was allocated");
-    assert_eq!(why("20-heterogeneous", "slurm 201").0, "nothing says what was allocated");
+    let silent = "no environment of its processes says it (SLURM_JOB_GPUS, SLURM_STEP_GPUS)";
+    assert_eq!(why("07-no-gpu", "slurm 7").0, silent);
+    assert_eq!(why("20-heterogeneous", "slurm 201").0, silent);
     let unread = "what it asks for now could not be read: the executable has no symbol environ";
     assert_eq!(why("09-ray-unread", "slurm 7").1, unread);
     assert!(why("13-mig", "slurm 8").1.contains("the kernel does not tell the UUIDs of MIG instances"));

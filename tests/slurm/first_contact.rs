@@ -332,7 +332,7 @@ fn saved_subtree() {
     assert!(out(&turned).contains("+ allow    c 195:3"), "{}", out(&turned));
     node::gpumap(&["snapshot", &path, "-o", file]);
     let alone = node::gpumap(&["diff", file, &path]);
-    assert!(out(&alone).contains(&format!("{path} alone")), "{}", out(&alone));
+    assert!(out(&alone).contains(&format!("{path} (this cgroup only)")), "{}", out(&alone));
     std::fs::remove_file(file).expect("removed");
 }
 

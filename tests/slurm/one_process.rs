@@ -80,7 +80,7 @@ fn as_root(cluster: &Cluster, job: &Job<'_>, pid: &str) {
     for line in [
         format!("owner    slurm job {}, step batch, task 0", job.id),
         format!("claims   job {}; so does its cgroup", job.id),
-        format!("allocated to its job ~nvidia{only}; allowed nvidia{only}; asks for nvidia{only};"),
+        format!("  allocated  ~nvidia{only}\n  allowed    nvidia{only}\n  asks for   nvidia{only}\n"),
         "Holds: no GPU".to_owned(),
         "GPUs: 1 of 4 allowed".to_owned(),
     ] {
@@ -91,9 +91,11 @@ fn as_root(cluster: &Cluster, job: &Job<'_>, pid: &str) {
 /// The owner of the process may read its environment, and not the programs.
 fn as_owner(output: &Output) {
     let text = out(output);
-    for line in
-        ["CUDA_VISIBLE_DEVICES  0        0", "allowed nvidia0-3?; asks for ?; holds -", "Holds: no GPU"]
-    {
+    for line in [
+        "CUDA_VISIBLE_DEVICES  0        0",
+        "  allowed    nvidia0-3?\n  asks for   ?\n  holds      -\n",
+        "Holds: no GPU",
+    ] {
         assert!(text.contains(line), "{line:?} is missing:\n{text}");
     }
 }

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -267,11 +268,11 @@ fn flood() {
         let mode = nix::sys::stat::Mode::from_bits_truncate(0o666);
         nix::sys::stat::mknod(&nodes.join(minor.to_string()), kind, mode, number).unwrap();
         // The mask of the test counts.
-        let every = fs::Permissions::from(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+        let every = fs::Permissions::from_mode(0o666);
         fs::set_permissions(nodes.join(minor.to_string()), every).unwrap();
     }
     for directory in [&place.directory, &nodes] {
-        let every = fs::Permissions::from(std::os::unix::fs::PermissionsExt::from_mode(0o755));
+        let every = fs::Permissions::from_mode(0o755);
         fs::set_permissions(directory, every).unwrap();
     }
     let flooding = format!(

@@ -73,14 +73,14 @@ pub(super) fn process(process: &Process) -> MatrixProcess {
 
 /// The findings of an audit that count, to be found.
 #[derive(Debug, Default)]
-pub(super) struct Severities<'a> {
+pub(in crate::analyse) struct Severities<'a> {
     by_owner: HashMap<Owner, Vec<&'a Finding>>,
     by_process: HashMap<(u32, u64), Vec<&'a Finding>>,
 }
 
 impl<'a> Severities<'a> {
     /// Those of these findings that the configuration does not accept.
-    pub(super) fn of(findings: &'a [Finding]) -> Self {
+    pub(in crate::analyse) fn of(findings: &'a [Finding]) -> Self {
         let mut severities = Self::default();
         for finding in findings.iter().filter(|finding| finding.ignored.is_none()) {
             for owner in finding.owner.iter().chain(&finding.others).flat_map(around) {
@@ -94,7 +94,7 @@ impl<'a> Severities<'a> {
     }
 
     /// Those about an owner, or about something inside it.
-    pub(super) fn about_owner(&self, sets: &OwnerSets) -> Vec<&'a Finding> {
+    pub(in crate::analyse) fn about_owner(&self, sets: &OwnerSets) -> Vec<&'a Finding> {
         self.by_owner.get(&sets.owner).cloned().unwrap_or_default()
     }
 
@@ -110,7 +110,7 @@ fn around(owner: &Owner) -> Vec<Owner> {
 }
 
 /// The worst severity of some findings: of those about a GPU or an instance, or of all.
-pub(super) fn worst(findings: &[&Finding], column: Option<&str>) -> Option<Severity> {
+pub(in crate::analyse) fn worst(findings: &[&Finding], column: Option<&str>) -> Option<Severity> {
     let is_about = |finding: &&&Finding| match column {
         None => true,
         Some(key) => finding.devices.iter().any(|device| device.gpu.as_deref() == Some(key)),

@@ -8,11 +8,12 @@ mod work;
 #[cfg(test)]
 mod tests;
 
+use crate::report::listed::Concerned;
 use crate::report::{Finding, Gpu, Matrix, MatrixRow, MigInstance, NodeAnswer, OwnerSets, listed};
 pub(super) use cell::Column;
 use members::Members;
-use members::Severities;
-use work::Works;
+pub(super) use members::{Severities, worst};
+pub(super) use work::Works;
 
 pub use cell::{allocation as allocation_cell, of_memberships as matrix_cell};
 pub use work::add_rates;
@@ -35,8 +36,9 @@ pub fn matrix(payload: &NodeAnswer, findings: &[Finding], all: bool) -> Matrix {
         counted_at: payload.activity.as_ref().map(|activity| activity.at.clone()),
         ..Matrix::default()
     };
+    let wrong = Concerned::of(findings);
     for (_, (row, below)) in listed::sorted(owners) {
-        match listed::is_shown(row, below, gpus.len()) || all {
+        match listed::is_shown(row, below, gpus.len(), &wrong) || all {
             true => builder.add(row, &mut matrix.rows),
             false if listed::is_unseen(row, gpus.len()) => matrix.left_out_unseen += 1,
             false => matrix.left_out += 1,
@@ -74,11 +76,13 @@ impl Builder<'_> {
         let mut users: Vec<String> = processes.iter().map(|process| members::user(process)).collect();
         users.sort();
         users.dedup();
-        let about = self.severities.about_owner(sets);
+        let mut about = self.severities.about_owner(sets);
+        about.extend(processes.iter().flat_map(|process| self.severities.about_process(process)));
         let cell = |column: &Column| cell::of_owner(column, sets, members::worst(&about, Some(&column.key)));
         rows.push(MatrixRow {
             depth: sets.depth,
             owner: Some(sets.owner.clone()),
+            array_task: sets.array_task.clone(),
             process: None,
             cgroup: sets.cgroup.clone(),
             cgroup_hex: sets.cgroup_hex.clone(),
@@ -99,6 +103,7 @@ impl Builder<'_> {
             rows.push(MatrixRow {
                 depth: sets.depth + 1,
                 owner: None,
+                array_task: None,
                 process: Some(members::process(process)),
                 cgroup: cgroup.path.clone(),
                 cgroup_hex: cgroup.path_hex.clone(),

@@ -7,14 +7,14 @@ use crate::report::{ActiveProcess, Activity, GpuUse, Matrix, MatrixActivity, Pro
 
 /// The activity of a node, to be found.
 #[derive(Debug, Default)]
-pub(super) struct Works<'a> {
+pub(in crate::analyse) struct Works<'a> {
     owners: HashMap<&'a Owner, MatrixActivity>,
     processes: HashMap<(u32, u64), MatrixActivity>,
 }
 
 impl<'a> Works<'a> {
     /// What is known of it.
-    pub(super) fn of(activity: Option<&'a Activity>) -> Self {
+    pub(in crate::analyse) fn of(activity: Option<&'a Activity>) -> Self {
         let Some(activity) = activity else { return Self::default() };
         let owner = |one: &'a crate::report::OwnerActivity| {
             let work = MatrixActivity {
@@ -33,7 +33,7 @@ impl<'a> Works<'a> {
     }
 
     /// What a whole owner does.
-    pub(super) fn of_owner(&self, owner: &Owner) -> Option<MatrixActivity> {
+    pub(in crate::analyse) fn of_owner(&self, owner: &Owner) -> Option<MatrixActivity> {
         self.owners.get(owner).copied()
     }
 

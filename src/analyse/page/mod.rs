@@ -52,7 +52,7 @@ pub fn page(
     let gpus = std::mem::take(&mut document.payload.gpus);
     let columns: Vec<Column> = columns::of(&gpus);
     let mut limits = Limits::default();
-    let shown = rows::shown(&owners, gpus.len(), columns.len(), all, &mut limits);
+    let shown = rows::shown(&owners, gpus.len(), columns.len(), all, &examined.findings, &mut limits);
     let places = Places::new(&owners, &cgroups, observation);
     let mut proofs = Proofs::default();
     let order = places.cgroups_of(&shown);
@@ -63,7 +63,15 @@ pub fn page(
         &mut limits,
     );
     let stacks = stacks?.with_owners(&places, &shown);
-    let rows = rows::of(&shown, &owners, &cgroups, &columns, &places, &stacks);
+    let rows = rows::of(
+        &shown,
+        &owners,
+        &cgroups,
+        &columns,
+        &places,
+        &stacks,
+        (&examined.findings, document.payload.activity.as_deref()),
+    );
     let processes = processes::of(&owners, &cgroups, &columns, &places, all, &mut limits);
     let mut findings = examined.findings.clone();
     limits.findings(&mut findings);

@@ -1,8 +1,9 @@
 //! The rows of the matrix.
 
-use crate::analyse::matrix::cell;
+use crate::analyse::matrix::{self, Severities, Works, cell};
 use crate::model::{Membership, Verdict};
-use crate::report::{Cgroup, OwnerSets, PageCell, PageRow, listed};
+use crate::report::listed::Concerned;
+use crate::report::{Activity, Cgroup, Finding, OwnerSets, PageCell, PageRow, listed};
 
 use super::columns::{self, Column};
 use super::limits::Limits;
@@ -16,10 +17,12 @@ pub(super) fn shown(
     gpus: usize,
     columns: usize,
     all: bool,
+    findings: &[Finding],
     limits: &mut Limits,
 ) -> Vec<usize> {
+    let wrong = Concerned::of(findings);
     let rows = listed::sorted(owners).into_iter();
-    let rows = rows.filter(|(_, (row, below))| all || listed::is_shown(row, below, gpus));
+    let rows = rows.filter(|(_, (row, below))| all || listed::is_shown(row, below, gpus, &wrong));
     let mut shown: Vec<usize> = rows.map(|(place, _)| place).collect();
     limits.cut(
         "owners without a GPU",
@@ -32,7 +35,9 @@ pub(super) fn shown(
     shown
 }
 
-/// The rows with their cells, each with the stack that decides it.
+/// The rows with their cells, each with the stack that decides it, and with what the owner
+/// does with its GPUs. The findings and the counts of calls
+/// are those of the node.
 pub(super) fn of(
     shown: &[usize],
     owners: &[OwnerSets],
@@ -40,15 +45,24 @@ pub(super) fn of(
     columns: &[Column],
     places: &Places,
     stacks: &Stacks,
+    (findings, activity): (&[Finding], Option<&Activity>),
 ) -> Vec<PageRow> {
+    let severities = Severities::of(findings);
+    let works = Works::of(activity);
     let row = |place: &usize| {
         let sets = owners.get(*place)?;
+        let about = severities.about_owner(sets);
         let cell = |column: &Column| {
-            let sets = cell::of_owner(&column.in_sets, sets, None);
+            let worst = matrix::worst(&about, Some(&column.in_sets.key));
+            let sets = cell::of_owner(&column.in_sets, sets, worst);
             let stack = deciding(sets.allowed, column, places.of_owner(*place), cgroups, stacks);
             PageCell { sets, stack }
         };
-        Some(PageRow { owner: *place, cells: columns.iter().map(cell).collect() })
+        Some(PageRow {
+            owner: *place,
+            cells: columns.iter().map(cell).collect(),
+            activity: works.of_owner(&sets.owner),
+        })
     };
     shown.iter().filter_map(row).collect()
 }

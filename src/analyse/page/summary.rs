@@ -30,7 +30,7 @@ pub(super) fn of(
         held: gpus.iter().filter(|place| is_held(**place)).count(),
         gpus: gpus.len(),
         owners: rows.iter().filter(|row| owners.get(row.owner).is_some_and(|sets| sets.depth == 0)).count(),
-        contradictions: cells().filter(|cell| cell.sets.state.is_contradiction()).count(),
+        contradictions: cells().filter(|cell| cell.sets.is_wrong()).count(),
         cgroups: checked.cgroups,
         processes: checked.processes,
     }

@@ -124,8 +124,8 @@ fn report(facts: &Facts<'_>, tenant: &Tenant<'_>, kind: Kind, wider: &[Wider<'_>
     let mut found = finding::about_gpus(facts, &kind, first.inner, &gpus, summary);
     let number = number(gpus.first()?)?;
     let around = facts.decisions(first.outer, number, Request::ReadWrite);
-    let path = first.outer.path.lossy();
-    let on = |one: &Decision| format!("on {path}: {}", wording::decision(one));
+    let (path, device) = (first.outer.path.lossy(), wording::gpu(gpus.first()?));
+    let on = |one: &Decision| format!("on {path}: {}", wording::decision(one, &device));
     found.evidence.extend(around.iter().map(on));
     found.evidence.extend(wider.iter().filter(|one| one.inner != first.inner).map(also));
     settle(facts, &mut found, kind.id == DROPPED.id);

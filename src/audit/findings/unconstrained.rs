@@ -92,15 +92,30 @@ fn look(facts: &Facts<'_>, tenant: &Tenant<'_>) -> Option<Finding> {
     let mut found = finding::about_gpus(facts, &kind, place, &gpus, summary);
     let paths = open.iter().map(|place| place.path.lossy().into_owned());
     found.evidence.extend(paths.map(|path| format!("no device program is in force on {path}")));
-    explain(&mut found, kind.id);
+    explain(&mut found, kind.id, is_set(facts, tenant));
     Some(found)
 }
 
-fn explain(found: &mut Finding, kind: &str) {
+/// Whether other jobs of the same scheduler have programs here: then it constrains
+/// devices, and this one's were not loaded or were taken away.
+fn is_set(facts: &Facts<'_>, tenant: &Tenant<'_>) -> bool {
+    let kind = &tenant.owner().kind;
+    facts.tenants.iter().any(|other| other.owner().kind == *kind && other.is_constrained())
+}
+
+fn explain(found: &mut Finding, kind: &str, is_set: bool) {
     found
         .excuses
         .push("the configuration shares these GPUs neither with everybody nor by whole nodes".to_owned());
     found.excuses.push("no v1 device cgroup constrains the processes".to_owned());
+    if kind == JOB.id && is_set {
+        found.evidence.push("other jobs of this scheduler have device programs on this node".to_owned());
+        found.advice =
+            "the scheduler constrains devices here: find out who detached this job's programs, or \
+                        why they could not be loaded when it began (slurmd's log), and start the job again"
+                .to_owned();
+        return;
+    }
     if kind == JOB.id {
         found.advice =
             "let the scheduler constrain devices (Slurm: ConstrainDevices=yes in cgroup.conf, every GPU in \

@@ -90,7 +90,9 @@ struct AuditSubject {
 
 fn subject(invocation: &mut Invocation<'_>, args: &AuditArgs) -> Result<AuditSubject, Failure> {
     let (mut observation, former) = observe(invocation)?;
-    allocation::add(invocation, &args.allocation.slurm, &mut observation)?;
+    if invocation.global.from.is_some() {
+        saved::take_gres_conf(invocation, &mut observation)?;
+    }
     activity_state::add(invocation, args.state.as_deref(), &mut observation)?;
     let (config, file) = files::config(invocation, args.config.as_deref(), former.config)?;
     if !config.owners.is_empty() {

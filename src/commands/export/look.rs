@@ -34,7 +34,7 @@ impl<'a> Collector<'a> {
     /// Reads the configuration.
     pub(super) fn new(invocation: &mut Invocation<'_>, args: &'a ExportArgs) -> Result<Self, Failure> {
         let config = args.config.as_deref();
-        let looker = Looker::new(invocation, config, args.state.clone(), &args.slurm, args.runs_on())?;
+        let looker = Looker::new(invocation, config, args.state.clone(), args.runs_on())?;
         Ok(Self { args, looker, kinds: audit::kinds().map(audit::Kind::document).collect() })
     }
 

@@ -11,7 +11,7 @@ use super::packed::TOO_MANY_PARTS;
 use crate::cli::target;
 use crate::commands::invocation::{Failure, Invocation, cgroup_paths};
 use crate::model::{CgroupPathBuf, ProblemCode};
-use crate::observation::{Observation, SCHEMA, Scope, Text, Weight};
+use crate::observation::{ConfigFile, Observation, SCHEMA, Scope, Text, Weight};
 use crate::report::{self, AuditOptions};
 
 /// The observation that `--from` names.
@@ -23,7 +23,21 @@ pub(crate) fn from_option(invocation: &mut Invocation<'_>) -> Result<Option<Obse
 /// Reads an observation from a file.
 pub(crate) fn load(invocation: &mut Invocation<'_>, path: &Path) -> Result<Observation, Failure> {
     let bytes = super::read_unpacked(invocation, path)?;
-    parse(&bytes, &super::name(path))
+    let mut observation = parse(&bytes, &super::name(path))?;
+    take_gres_conf(invocation, &mut observation)?;
+    Ok(observation)
+}
+
+/// Puts the file of `--gres-conf` into a saved observation, in place of what it holds.
+pub(crate) fn take_gres_conf(
+    invocation: &mut Invocation<'_>,
+    observation: &mut Observation,
+) -> Result<(), Failure> {
+    let Some(path) = &invocation.global.gres_conf else { return Ok(()) };
+    let text = super::read(invocation, path)?.into();
+    observation.slurm.gres_conf = Some(ConfigFile { path: super::name(path), text, ..ConfigFile::default() });
+    observation.slurm.gres_conf_modified_at = None;
+    Ok(())
 }
 
 /// Whether a file seems meant to be an observation or an answer of gpumap,

@@ -2,6 +2,8 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+use crate::cli;
+
 /// Words that people try, and the command that does it.
 const MEANT: [(&str, &[&str]); 16] = [
     (
@@ -66,6 +68,17 @@ fn command(word: &str) -> Option<String> {
     if let Some((command, _)) = MEANT.iter().find(|(_, words)| words.contains(&lower.as_str())) {
         return Some(format!("'gpumap {command}' does that"));
     }
+    // clap proposes what is near, and does not see letters that changed places.
+    let letters = |word: &str| {
+        let mut letters: Vec<char> = word.chars().collect();
+        letters.sort_unstable();
+        letters
+    };
+    let names = cli::definition();
+    let mut names = names.get_subcommands().filter(|one| !one.is_hide_set()).map(|one| one.get_name());
+    if let Some(meant) = names.find(|name| lower != *name && letters(name) == letters(&lower)) {
+        return Some(format!("'gpumap {meant}' is near it"));
+    }
     let is_plain = word.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\'');
     if !is_plain {
         return None;
@@ -82,14 +95,13 @@ fn command(word: &str) -> Option<String> {
 /// What to type where an option belongs to a command.
 fn option(word: &str) -> Option<String> {
     let name = word.split('=').next().unwrap_or(word);
-    let of_node = ["--gres-conf", "--allocated", "--from-env", "--state", "--compact"];
+    let of_node = ["--allocated", "--from-env", "--state", "--compact"];
     of_node.contains(&name).then(|| format!("the option stands behind the command: 'gpumap node {name} …'"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli;
 
     /// Make sure that no word stands for two commands, and that each command exists.
     #[test]
@@ -109,8 +121,9 @@ mod tests {
         assert_eq!(command("GPUs").as_deref(), Some("'gpumap node' does that"));
         assert!(command("s1.json").unwrap().contains("--from s1.json"));
         assert!(command("4711").unwrap().contains("gpumap job 4711"));
-        assert_eq!(command("jbo"), None);
+        assert_eq!(command("jbo").as_deref(), Some("'gpumap job' is near it"));
+        assert_eq!(command("jxo"), None);
         assert_eq!(command("\u{202e}.json"), None);
-        assert!(option("--gres-conf=x").is_some() && option("--jsno").is_none());
+        assert!(option("--allocated=x").is_some() && option("--jsno").is_none());
     }
 }

@@ -12,7 +12,7 @@ pub use failure::Failure;
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use streams::Input;
@@ -57,8 +57,6 @@ pub struct WantedFacts {
     pub detail: bool,
     /// Slurm's hook environment, in gpumap's own.
     pub hook: bool,
-    /// Slurm's `gres.conf` in another place than the usual ones.
-    pub gres_conf: Option<PathBuf>,
     /// Names of the users of processes whose details are not wanted.
     pub users: bool,
     /// What systemd's unit files say about devices.
@@ -115,7 +113,7 @@ impl<'a> Invocation<'a> {
             mig_list: self.global.mig_list.clone(),
             deadline: self.deadline(),
             detail: self.wanted_facts.detail,
-            gres_conf: self.wanted_facts.gres_conf.clone(),
+            gres_conf: self.global.gres_conf.clone(),
             hook: self.wanted_facts.hook,
             users: self.wanted_facts.users,
             units: self.wanted_facts.units,

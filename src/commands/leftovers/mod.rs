@@ -63,7 +63,6 @@ fn observe(
 ) -> Result<Observation, Failure> {
     let slurm = &args.allocation.slurm;
     if let Some(mut observation) = saved::from_option(invocation)? {
-        allocation::add(invocation, slurm, &mut observation)?;
         observation.errors.extend(undetailed(&observation));
         return Ok(observation);
     }
@@ -92,7 +91,7 @@ fn others(
     let (config, _) = files::config(invocation, None, None)?;
     let whole = match invocation.global.from {
         Some(_) => None,
-        None => Some(node::whole(invocation, &args.allocation, None)?),
+        None => Some(node::whole(invocation, None)?),
     };
     let observation = whole.as_ref().unwrap_or(observation);
     Ok(Some(audit::free(observation, Some(job), granted, &config, &invocation.decoding)?.free))

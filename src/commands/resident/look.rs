@@ -5,11 +5,9 @@ use std::time::{Duration, Instant};
 
 use crate::analyse::{AnalyseError, CallerAllocation, TimeLimit};
 use crate::audit::{self, Config};
-use crate::cli::GresConfArg;
 use crate::commands::files::{self, activity_state};
 use crate::commands::invocation::{Failure, Invocation, envelope, late};
 use crate::commands::resident::budget::thread_time;
-use crate::commands::subject::allocation;
 use crate::model::ProblemCode;
 use crate::observation::{Observation, Problem};
 use crate::observe::{self, CgroupTarget};
@@ -21,8 +19,6 @@ pub(in crate::commands) struct Looker {
     config: Config,
     /// The state file of `gpumap activity` that the caller named.
     state: Option<PathBuf>,
-    /// The `gres.conf` that the caller named.
-    gres_conf: Option<PathBuf>,
     /// Whether a state file that cannot be used is no failure: the command runs on, and
     /// the file may come.
     copes: bool,
@@ -79,15 +75,12 @@ impl Looker {
         invocation: &mut Invocation<'_>,
         config: Option<&std::path::Path>,
         state: Option<PathBuf>,
-        slurm: &GresConfArg,
         copes: bool,
     ) -> Result<Self, Failure> {
         invocation.wanted_facts.detail = true;
         invocation.wanted_facts.units = true;
-        let gres_conf = slurm.gres_conf.clone();
-        invocation.wanted_facts.gres_conf.clone_from(&gres_conf);
         let (config, _) = files::config(invocation, config, None)?;
-        Ok(Self { config, state, gres_conf, copes })
+        Ok(Self { config, state, copes })
     }
 
     /// Looks at the live node.
@@ -116,7 +109,6 @@ impl Looker {
         mut observation: Observation,
     ) -> Result<Look, Failure> {
         let begun = Instant::now();
-        allocation::add_gres_conf(invocation, self.gres_conf.as_deref(), &mut observation)?;
         let has_state = self.state.is_some();
         let remark = if has_state { self.add_activity(invocation, &mut observation)? } else { None };
         let limit = invocation.decoding.clone();

@@ -1,14 +1,9 @@
-//! The options that tell what Slurm allocated: `--allocated`, `--from-env`,
-//! `--gres-conf`.
-
-use std::path::Path;
+//! The options that tell what Slurm allocated: `--allocated` and `--from-env`.
 
 use crate::analyse::CallerAllocation;
 use crate::cli::{AllocationArgs, SlurmArgs};
-use crate::commands::files;
 use crate::commands::invocation::{Failure, Invocation};
 use crate::model::ProblemCode;
-use crate::observation::{ConfigFile, Observation};
 
 /// The allocation that the caller names.
 pub(crate) fn granted(args: &AllocationArgs) -> CallerAllocation {
@@ -24,29 +19,5 @@ pub(crate) fn request(invocation: &mut Invocation<'_>, args: &SlurmArgs) -> Resu
     }
     invocation.wanted_facts.detail = true;
     invocation.wanted_facts.hook = args.from_env;
-    invocation.wanted_facts.gres_conf.clone_from(&args.file.gres_conf);
-    Ok(())
-}
-
-/// Puts `--gres-conf` into a saved observation, in place of what it holds.
-pub(crate) fn add(
-    invocation: &mut Invocation<'_>,
-    args: &SlurmArgs,
-    observation: &mut Observation,
-) -> Result<(), Failure> {
-    add_gres_conf(invocation, args.file.gres_conf.as_deref(), observation)
-}
-
-/// The same, for commands that have no other option of Slurm's.
-pub(crate) fn add_gres_conf(
-    invocation: &mut Invocation<'_>,
-    path: Option<&Path>,
-    observation: &mut Observation,
-) -> Result<(), Failure> {
-    let Some(path) = path else { return Ok(()) };
-    let text = files::read(invocation, path)?.into();
-    let path = files::name(path);
-    observation.slurm.gres_conf = Some(ConfigFile { path, text, ..ConfigFile::default() });
-    observation.slurm.gres_conf_modified_at = None;
     Ok(())
 }

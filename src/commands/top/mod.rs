@@ -34,7 +34,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &TopArgs) -> Result<Exi
         let needs = "gpumap top --once --json prints what it shows";
         return Err(Failure::new(ProblemCode::Usage, "--json", "a screen is no JSON", needs));
     }
-    let looker = Looker::new(invocation, args.config.as_deref(), args.state.clone(), &args.slurm, true)?;
+    let looker = Looker::new(invocation, args.config.as_deref(), args.state.clone(), true)?;
     let theme = terminal::theme(invocation.global.color, invocation.style.color, args.ascii);
     if files.is_empty() {
         live(invocation, args, &looker, theme)
@@ -44,7 +44,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &TopArgs) -> Result<Exi
 }
 
 fn once(invocation: &mut Invocation<'_>, args: &TopArgs, files: &[PathBuf]) -> Result<Exit, Failure> {
-    let looker = Looker::new(invocation, args.config.as_deref(), args.state.clone(), &args.slurm, false)?;
+    let looker = Looker::new(invocation, args.config.as_deref(), args.state.clone(), false)?;
     let look = match files {
         [] => looker.look(invocation)?,
         [file] => {

@@ -8,7 +8,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::Printer;
 use crate::commands::invocation::Failure;
-use crate::model::EventKind;
+use crate::model::{EventKind, Owner};
 use crate::render;
 use crate::report::Event;
 
@@ -95,7 +95,9 @@ impl Printer<'_, '_> {
         let Some(who) = who else { return all || !(is_said || is_replacement(event)) };
         match event.event {
             EventKind::Exit => self.shown.remove(&who) || all,
-            _ if (is_inherited(event) || self.is_ordinary_move(event)) && !all => false,
+            _ if (is_inherited(event) || is_schedulers(event) || self.is_ordinary_move(event)) && !all => {
+                false
+            }
             _ => {
                 if self.shown.len() < SHOWN {
                     self.shown.insert(who);
@@ -124,6 +126,19 @@ impl Printer<'_, '_> {
 /// at every step: nothing that people watch for.
 fn is_replacement(event: &Event) -> bool {
     event.policy.as_ref().is_some_and(|policy| policy.equal)
+}
+
+/// The daemon of a step of Slurm's.
+const STEP_DAEMON: &str = "slurmstepd";
+
+/// Whether it is a move of the scheduler's own daemon, which goes into the cgroups that it
+/// makes and puts the tasks that it begins into theirs. Users have no process in its
+/// cgroups; one that left a job from elsewhere is shown, whatever it is called.
+fn is_schedulers(event: &Event) -> bool {
+    let Some(moved) = &event.moved else { return false };
+    let is_part = |owner: &Option<Owner>| owner.as_ref().is_some_and(|owner| owner.part.is_some());
+    let is_daemon = event.process.as_ref().is_some_and(|it| it.uid == Some(0) && it.comm == STEP_DAEMON);
+    is_part(&moved.from_owner) || is_part(&event.owner) || is_daemon && moved.left != Some(true)
 }
 
 /// Whether a program asks for the same devices as the one that executed it, as most

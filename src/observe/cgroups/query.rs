@@ -11,10 +11,18 @@ use crate::observe::rights::{refused, unless_held};
 use crate::sys::bpf::{BpfError, ListKind, query};
 use crate::sys::caps::Capability::NetAdmin;
 use crate::sys::dir::Dir;
+use crate::sys::kernel;
 
-/// Rights for `BPF_PROG_QUERY`.
-const NEEDS: &str = "CAP_NET_ADMIN (CAP_SYS_ADMIN is enough since Linux 6.9; before 6.5 CAP_BPF as well if \
-                     kernel.unprivileged_bpf_disabled is set)";
+/// Rights for `BPF_PROG_QUERY` on this kernel: since Linux 6.9 CAP_SYS_ADMIN is enough, and
+/// before 6.5 CAP_BPF is needed too if kernel.unprivileged_bpf_disabled is set.
+fn needs() -> &'static str {
+    match kernel::release() {
+        Some(release) if release >= (6, 9) => "CAP_NET_ADMIN or CAP_SYS_ADMIN",
+        Some(release) if release >= (6, 5) => "CAP_NET_ADMIN",
+        Some(_) => "CAP_NET_ADMIN, and CAP_BPF if kernel.unprivileged_bpf_disabled is set",
+        None => "CAP_NET_ADMIN (CAP_SYS_ADMIN is enough since Linux 6.9)",
+    }
+}
 
 /// How often both lists of a cgroup are queried until they are of one moment. An agent that
 /// replaces a program all the time comes between most pairs of queries.
@@ -113,10 +121,9 @@ impl ListQuery {
         log.no_right(
             "device programs of cgroups",
             refusal(error, &[NetAdmin]),
-            unless_held(&[NetAdmin], NEEDS),
+            unless_held(&[NetAdmin], needs()),
         );
-        let why =
-            refused(&[NetAdmin], "CAP_NET_ADMIN (or CAP_SYS_ADMIN since Linux 6.9)", "ask for the programs");
+        let why = refused(&[NetAdmin], needs(), "ask for the programs");
         self.refused = Some(why.clone());
         Ok(why)
     }

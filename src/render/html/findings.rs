@@ -141,8 +141,8 @@ pub(super) fn navigation(view: &View<'_>) -> Markup {
     let page = view.page;
     let policies = page.document.payload.policies.len();
     let sections = [
-        ("matrix", "Matrix", page.rows.len()),
         ("findings", "Findings", view.findings.len()),
+        ("matrix", "Matrix", page.rows.len()),
         ("levels", "Levels", page.stacks.len()),
         ("rules", "Rules", policies),
         ("proofs", "Proofs", page.proofs.len()),
@@ -169,7 +169,7 @@ pub(super) fn tiles(view: &View<'_>) -> Markup {
         dl.tiles {
             (tile("GPUs", summary.gpus, &format!("{} held open by somebody listed here", summary.held)))
             (tile("Owners", summary.owners, "jobs, containers and others with GPUs"))
-            (tile("Contradictions", summary.contradictions, "cells of the matrix whose sets disagree"))
+            (tile("Contradictions", summary.contradictions, "cells of the matrix whose sets disagree, or that a finding is about"))
             (tile("Looked at", summary.cgroups, &format!("cgroups, and {}", counted(summary.processes, "process"))))
         }
     }

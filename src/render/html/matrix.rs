@@ -34,7 +34,7 @@ pub(super) fn section(view: &View<'_>) -> Markup {
                 div.tools {
                     label.filter { span { "Filter owners" } input type="search" data-filter="matrix" placeholder="4711, alice, extern …" autocomplete="off"; }
                     label.check { input #only-jobs type="checkbox"; "Hide steps and tasks" }
-                    label.check { input #only-conflicts type="checkbox"; "Only contradictions" }
+                    label.check { input #only-conflicts type="checkbox"; "Only contradictions and findings" }
                     span.shown role="status" data-shown="matrix" {}
                 }
                 div.scroll tabindex="0" role="group" aria-label="Matrix of owners and GPUs" { (table(view)) }
@@ -45,19 +45,21 @@ pub(super) fn section(view: &View<'_>) -> Markup {
 
 fn legend(view: &View<'_>) -> Markup {
     let is_in = |place| single(place, Membership::Yes);
+    let is_allocation_known = is_allocation_known(view);
     let mut cells = view.page.rows.iter().flat_map(|row| &row.cells);
     let is_claimed = cells.any(|cell| cell.sets.allocated == Membership::Claimed);
     html! {
         ul.legend {
             @for (place, (word, meaning)) in SETS.into_iter().enumerate() {
-                li { (is_in(place)) b { (word) } span.muted { (meaning) } }
+                @if place > 0 || is_allocation_known { li { (is_in(place)) b { (word) } span.muted { (meaning) } } }
                 @if place == 0 && is_claimed {
                     li { (single(0, Membership::Claimed)) b { "claimed" } span.muted { "its own environment alone says so" } }
                 }
             }
             li { (single(1, Membership::No)) b { "denied" } }
-            li { (single(0, Membership::No)) b { "no" } }
+            li { (single(2, Membership::No)) b { "no" } }
             li { (single(0, Membership::Unknown)) b { "not known" } }
+            @if !is_allocation_known { li { span.muted { "Nothing says what was allocated: see Not known." } } }
         }
     }
 }
@@ -67,8 +69,10 @@ fn table(view: &View<'_>) -> Markup {
         table.matrix {
             thead { tr {
                 th scope="col" { "Owner" }
+                th scope="col" { "User" }
                 @for column in &view.page.columns { (heading(view, column)) }
                 th.number scope="col" { "Processes" }
+                @if is_counted(view) { @for title in ["Launches", "GPU memory", "Idle"] { th.number scope="col" { (title) } } }
             } }
             tbody { @for row in &view.page.rows { (self::row(view, row)) } }
         }
@@ -97,20 +101,36 @@ fn numbers(gpu: &Gpu) -> String {
 
 fn row(view: &View<'_>, row: &PageRow) -> Markup {
     let Some(sets) = view.owners.get(row.owner) else { return html! {} };
-    let has_conflict = row.cells.iter().any(|cell| cell.sets.state.is_contradiction());
+    let has_conflict = row.cells.iter().any(|cell| cell.sets.is_wrong());
+    let users = sanitize::short(&sets.users.join(" "), 24, "…");
     html! {
         tr id={ "o" (row.owner) } class={ "d" (sets.depth.min(3)) @if has_conflict { " conflict" } } {
             th scope="row" { (owner_cell(sets)) }
+            td.user { bdi { (users) } }
             @for (place, cell) in row.cells.iter().enumerate() { (self::cell(cell, place)) }
             td.number { (process::count(sets.processes, sets.unseen.as_ref())) }
+            @if is_counted(view) { @for text in work(row) { td.number { (text) } } }
         }
     }
+}
+
+/// Whether calls are counted of an owner here.
+fn is_counted(view: &View<'_>) -> bool {
+    view.page.rows.iter().any(|row| row.activity.is_some())
+}
+
+/// What an owner does: launches, memory, and how long ago its last call was. Its parts have
+/// no numbers of their own.
+fn work(row: &PageRow) -> [String; 3] {
+    let Some(activity) = &row.activity else { return [const { String::new() }; 3] };
+    let [launches, _, memory, idle] = super::super::matrix::work(activity);
+    [launches, memory, idle]
 }
 
 fn owner_cell(sets: &OwnerSets) -> Markup {
     let is_fake = sets.owner.job_id_source == Some(JobIdSource::Environment);
     html! {
-        bdi { (owner::label(&sets.owner, sets.depth).trim_start()) }
+        bdi { (owner::label_of_task(&sets.owner, sets.depth, sets.array_task.as_deref()).trim_start()) }
         @if is_fake { span.muted.small { "number by its own environment alone" } }
     }
 }
@@ -120,7 +140,7 @@ fn cell(cell: &PageCell, place: usize) -> Markup {
     let symbol = format!("#{}", symbol(&cell.sets));
     let picture = html! { svg { use href=(symbol) {} } };
     html! {
-        td class=[cell.sets.state.is_contradiction().then_some("x")] {
+        td class=[cell.sets.is_wrong().then_some("x")] {
             @if let Some(stack) = cell.stack {
                 a href={ "#s" (stack) "-" (place) } aria-label=(words) { (picture) }
             } @else {
@@ -147,6 +167,8 @@ fn words(cell: &MatrixCell) -> String {
     if let Some(contradiction) = contradiction(cell.state) {
         words.push_str(". Contradiction: ");
         words.push_str(contradiction);
+    } else if cell.is_wrong() {
+        words.push_str(". A finding is about it");
     }
     words
 }
@@ -184,15 +206,25 @@ fn marks(cell: &MatrixCell) -> [Membership; 4] {
     [cell.allocated, cell.allowed, cell.asked, cell.held]
 }
 
+/// Whether somebody says of a cell whether it was allocated: where nobody does, the page
+/// has no mark for that.
+fn is_allocation_known(view: &View<'_>) -> bool {
+    let mut cells = view.page.rows.iter().flat_map(|row| &row.cells);
+    cells.any(|cell| cell.sets.allocated != Membership::Unknown)
+}
+
 /// Every symbol that the page refers to.
 pub(super) fn symbols(view: &View<'_>) -> Markup {
     let cells = view.page.rows.iter().flat_map(|row| &row.cells).map(|cell| &cell.sets);
+    let is_allocation_known = is_allocation_known(view);
     let used: BTreeMap<String, [Membership; 4]> = cells.map(|cell| (symbol(cell), marks(cell))).collect();
     html! {
         svg.defs aria-hidden="true" width="0" height="0" {
             @for (id, marks) in &used {
                 symbol id=(id) viewBox="0 0 72 18" {
-                    @for (place, one) in marks.iter().enumerate() { (mark(place, *one)) }
+                    @for (place, one) in marks.iter().enumerate() {
+                    @if place > 0 || is_allocation_known { (mark(place, *one)) }
+                }
                 }
             }
         }

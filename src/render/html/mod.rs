@@ -43,8 +43,8 @@ fn body(view: &View<'_>) -> Markup {
         (findings::navigation(view))
         main #main {
             (findings::tiles(view))
-            (matrix::section(view))
             (findings::section(view))
+            (matrix::section(view))
             (levels::section(view))
             (rules::section(view))
             (rules::proofs_section(view))

@@ -18,7 +18,7 @@ pub(super) fn draw_header(canvas: &mut Canvas<'_>, state: &State) {
     let room = width.saturating_sub(u16::try_from(columns(&right)).unwrap_or(width) + 2);
     let host = sanitize::short(&moment.host, 24, "…");
     let used = canvas.text(0, 0, room, &format!(" gpumap · {host}  "), theme.frame().patch(theme.strong()));
-    canvas.cut(used, 0, room.saturating_sub(used), &left(state), theme.frame());
+    canvas.cut(used, 0, room.saturating_sub(used + 1), &left(state), theme.frame());
     let is_still = state.is_frozen() || moment.origin != Origin::Live;
     let style = if is_still { theme.frame().patch(theme.strong()) } else { theme.frame() };
     canvas.right(room, 0, width - room, &format!("{right} "), style);
@@ -30,11 +30,14 @@ fn left(state: &State) -> String {
         return "cannot be shown".to_owned();
     }
     let owners = moment.matrix.rows.iter().filter(|row| row.depth == 0).count();
-    let mut parts = vec![gpus(moment), counted(owners, "owner")];
+    // What is wrong comes first: a narrow screen cuts the end.
+    let mut parts = Vec::new();
     for severity in [Severity::Critical, Severity::Warning] {
         let count = moment.findings.iter().filter(|finding| finding.severity == severity).count();
-        parts.extend((count > 0).then(|| format!("{count} {severity}")));
+        let word = if severity == Severity::Warning && count > 1 { "warnings" } else { severity.into() };
+        parts.extend((count > 0).then(|| format!("{count} {word}")));
     }
+    parts.extend([gpus(moment), counted(owners, "owner")]);
     parts.extend((!moment.complete).then(|| "incomplete".to_owned()));
     let filter = state.filter();
     parts.extend((!filter.is_empty()).then(|| format!("/{}", sanitize::short(filter, 24, "…"))));

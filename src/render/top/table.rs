@@ -247,8 +247,11 @@ pub(super) fn sets(cell: &MatrixCell) -> [(&'static str, Membership); 4] {
     [("allocated", cell.allocated), ("allowed", cell.allowed), ("asks for", cell.asked), ("holds", cell.held)]
 }
 
-/// The least of an owner's name, on a narrow screen and on others, and the most.
+/// The least of an owner's name, on a narrow screen and on others, and the most, unless
+/// there is a longer name.
 const NAME: [u16; 3] = [20, 28, 44];
+/// Columns by which that of a GPU is wider where there is room.
+const WIDER: usize = 6;
 /// The width from which a screen is not narrow.
 const WIDE: u16 = 72;
 /// What stands before a name: the severity of a finding, and whether it is open.
@@ -350,7 +353,7 @@ impl Columns {
         let beside = Extra::known(matrix).take(4).map(|extra| usize::from(extra.head().1)).sum::<usize>();
         let is_roomy = spare(wide(&long)).is_some_and(|left| left >= beside);
         let labels = if is_roomy { long } else { short };
-        let column = wide(&labels) + 1;
+        let mut column = wide(&labels) + 1;
         let mut extras = Vec::new();
         let mut left = room.saturating_sub(column * count);
         for extra in Extra::known(matrix) {
@@ -365,7 +368,11 @@ impl Columns {
         let at = state.cursor().1.saturating_sub(1);
         let first = if fit >= count { 0 } else { at / fit * fit };
         let shown: Vec<String> = labels.into_iter().skip(first).take(fit).collect();
-        let name = least.saturating_add(u16::try_from(left).unwrap_or(0)).min(most).min(width);
+        let longest = matrix.rows.iter().map(|row| width_of(&name(row)) + usize::from(MARKS) + 1).max();
+        let most = most.max(longest.and_then(|longest| u16::try_from(longest).ok()).unwrap_or(0));
+        let name = least.saturating_add(u16::try_from(left).unwrap_or(u16::MAX)).min(most).min(width);
+        let left = left.saturating_sub(usize::from(name.saturating_sub(least)));
+        column += left.checked_div(count).unwrap_or(0).min(WIDER);
         let is_cut = (first > 0, first + shown.len() < count);
         Self { name, labels: shown, first, width: u16::try_from(column).unwrap_or(u16::MAX), extras, is_cut }
     }

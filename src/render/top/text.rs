@@ -148,7 +148,7 @@ const WIDE: u16 = 114;
 const KEYS_WIDTH: u16 = 54;
 
 /// Each key with what it does; a line without a key belongs to the one before.
-pub const KEYS: [(&str, &str); 20] = [
+pub const KEYS: [(&str, &str); 21] = [
     ("arrows, hjkl", "move"),
     ("PgUp PgDn", "a page up or down"),
     ("Home End, g G", "to the first or last row"),
@@ -167,8 +167,9 @@ pub const KEYS: [(&str, &str); 20] = [
     ("q, F10, Ctrl-C", "end"),
     ("C W n", "left of a name: the worst finding:"),
     ("", "critical, warning, note"),
-    ("! ?", "behind a limit: it does not hold,"),
-    ("", "or that is not known"),
+    ("underlined", "a finding is about it and this GPU"),
+    ("10 GiB!", "a limit that does not hold;"),
+    ("", "with ? that is not known"),
 ];
 
 /// Draws it from a line on, and says how many lines it has.

@@ -14,7 +14,7 @@ use crate::report::{Event, PolicyEvent};
 const UNSEEN: &str =
     "programs were attached here and gone again, or put in place of themselves, between two looks";
 
-/// The events of a step, outer cgroups first.
+/// The events of a step: who began, what changed, outer cgroups first, and who ended.
 pub(super) fn events(step: &ProgramsChange, comparison: &mut NodeComparison<'_>) -> Vec<Event> {
     let mut changes = Changes::default();
     for path in &step.cgroups {
@@ -35,7 +35,10 @@ pub(super) fn events(step: &ProgramsChange, comparison: &mut NodeComparison<'_>)
         lost: Some(*count),
         ..event(EventKind::Lost, path).because(UNSEEN)
     };
-    changes.all.into_iter().map(policy).chain(step.unseen.iter().map(lost)).collect()
+    let began = step.came.iter().map(|path| event(EventKind::Began, path));
+    let ended = step.went.iter().map(|path| event(EventKind::Ended, path));
+    let changed = changes.all.into_iter().map(policy).chain(step.unseen.iter().map(lost));
+    began.chain(changed).chain(ended).collect()
 }
 
 /// Changes, each with the first cgroup that it happened to.

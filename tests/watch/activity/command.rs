@@ -39,7 +39,7 @@ impl Activity {
     fn until(&mut self, is_it: impl Fn(&Value) -> bool) -> (Value, Value) {
         let mut last = Value::Null;
         // As long as it runs, which --for bounds.
-        while let Some(line) = self.lines.next() {
+        for line in self.lines.by_ref() {
             let document: Value = serde_json::from_str(&line.unwrap()).unwrap();
             let processes = document["activity"]["processes"].as_array().unwrap().clone();
             if let Some(process) = processes.into_iter().find(|process| is_it(process)) {

@@ -9,6 +9,9 @@ use crate::model::Severity;
 pub(super) struct EnvironmentKind {
     /// Its id, severity and page.
     pub(super) kind: Kind,
+    /// What is wrong, in one sentence, with places for `{the variable}`, `{the process}`, `{the job}` and
+    /// `{the gpus}`.
+    pub(super) summary: &'static str,
     /// What to do, in short.
     pub(super) advice: &'static str,
     /// What was checked and ruled out.
@@ -18,6 +21,9 @@ pub(super) struct EnvironmentKind {
 const LEAVE_IT_TO_THE_SCHEDULER: &str =
     "Leave the variable to the scheduler: ordinals count from 0 among the GPUs that the job may open.";
 const HAS_A_GPU: &str = "the process may open a GPU, and the value does not only hide all of them";
+
+/// The summary of a list that names a GPU which this node does not have.
+pub(super) const NAMES_NONE: &str = "{the variable} of {the process} of {the job} names a GPU that it cannot open or that this node does not have";
 
 /// The reason why a finding is `likely` and not certain.
 pub(super) const MODELLED: &str =
@@ -41,6 +47,7 @@ means nothing.
 
 What to do: let the scheduler set the variable, or use UUIDs.",
     },
+    summary: "{the variable} of {the process} of {the job} counts beyond the GPUs that the job may open",
     advice: LEAVE_IT_TO_THE_SCHEDULER,
     excuse: HAS_A_GPU,
 };
@@ -62,6 +69,7 @@ Excuses: a process that may open no GPU. MIG ids are judged by instance.
 
 What to do: let the scheduler set the variable.",
     },
+    summary: "{the variable} of {the process} names {the gpus}, which {the job} may not open",
     advice: LEAVE_IT_TO_THE_SCHEDULER,
     excuse: HAS_A_GPU,
 };
@@ -81,6 +89,7 @@ Excuses: a process that may open no GPU.
 
 What to do: name each GPU once.",
     },
+    summary: "{the variable} of {the process} of {the job} names a GPU twice",
     advice: "Name each GPU once in the variable.",
     excuse: HAS_A_GPU,
 };
@@ -100,6 +109,7 @@ Excuses: a process that may open no GPU. ROCR_VISIBLE_DEVICES may mix kinds.
 
 What to do: use one kind.",
     },
+    summary: "{the variable} of {the process} of {the job} mixes numbers and UUIDs",
     advice: "Use either ordinals or UUIDs in the variable.",
     excuse: HAS_A_GPU,
 };
@@ -120,8 +130,9 @@ Excuses: the change selects the same GPUs; the process may open no GPU.
 
 What to do: look at what the process holds (gpumap pid) rather than at its environment.",
     },
+    summary: "{the variable} of {the process} of {the job} chooses other GPUs than at its start",
     advice: "See what the process holds (gpumap pid): its environment does not tell what it uses.",
-    excuse: "other GPUs result, not only another spelling",
+    excuse: "the new value selects other GPUs; it is not the same choice written differently",
 };
 
 pub(super) const UNSET_BUT_GPU: EnvironmentKind = EnvironmentKind {
@@ -142,6 +153,7 @@ allocation that is not known; the configuration shares the GPUs (sharing.gpus) o
 
 What to do: set ConstrainDevices=yes in cgroup.conf.",
     },
+    summary: "{the process} of {the job} sees GPUs of others ({the gpus}): CUDA_VISIBLE_DEVICES is not set",
     advice: "Set ConstrainDevices=yes in cgroup.conf: the variable alone keeps nobody apart.",
     excuse: "no rules confine the job, and the process uses GPUs",
 };
@@ -165,6 +177,7 @@ the user and is not this finding.
 
 What to do: set ConstrainDevices=yes, or AutoDetect=nvml, or Flags=env_uuid if Slurm has it.",
     },
+    summary: "{the variable} of {the process} holds Slurm's numbers, which select GPUs that {the job} was not allocated: {the gpus}",
     advice: "Set ConstrainDevices=yes in cgroup.conf, or AutoDetect=nvml in gres.conf.",
     excuse: "no rules confine the job, and the numbers are those that Slurm gave it",
 };

@@ -40,6 +40,8 @@ struct Group<'a> {
     owner: &'a Owner,
     /// The first of their cgroups.
     place: Place<'a>,
+    /// The first of the variables.
+    variable: String,
     processes: Vec<&'a Process>,
     /// Each distinct value and its effect, in words.
     clauses: BTreeSet<String>,
@@ -89,6 +91,7 @@ fn add<'a>(
         about: problem.about,
         owner,
         place,
+        variable: problem.variable,
         processes: Vec::new(),
         clauses: BTreeSet::new(),
         gpus: BTreeSet::new(),
@@ -111,7 +114,7 @@ fn report(facts: &Facts<'_>, group: Group<'_>) -> Finding {
     let gpus: Vec<&Gpu> = facts.gpus().iter().filter(|gpu| group.gpus.contains(&gpu.key)).collect();
     let number = gpus.first().and_then(|gpu| number(gpu)).filter(|_| group.by_rule);
     let programs = number.map(|number| facts.decisions(group.place, number, Request::ReadWrite));
-    let who = wording::processes(&group.processes);
+    let summary = summary(&group, &gpus);
     let left_out = group.processes.len().saturating_sub(finding::LISTED);
     let mut evidence = wording::clauses(group.clauses.into_iter().collect());
     evidence.extend((left_out > 0).then(|| format!("{left_out} processes with the same are not listed")));
@@ -129,17 +132,32 @@ fn report(facts: &Facts<'_>, group: Group<'_>) -> Finding {
         evidence,
         excuses: vec![group.about.excuse.to_owned()],
         advice: group.about.advice.to_owned(),
-        ..finding::at(
-            kind,
-            group.place.cgroup,
-            format!("{}: {} of {}", kind.title, who, wording::owner(group.owner)),
-        )
+        ..finding::at(kind, group.place.cgroup, summary)
     }
+}
+
+/// What is wrong, with the variable, the process, its job and the GPUs: the words of the
+/// kind, whose places are filled.
+fn summary(group: &Group<'_>, gpus: &[&Gpu]) -> String {
+    let words = match group.about.kind.id == kinds::FOREIGN_UUID.kind.id && gpus.is_empty() {
+        true => kinds::NAMES_NONE,
+        false => group.about.summary,
+    };
+    // Piece by piece: a name that looks like a place is none.
+    let piece = |piece: &str| match piece {
+        "the variable" => group.variable.clone(),
+        "the process" => wording::processes(&group.processes),
+        "the gpus" => wording::gpus(gpus.iter().copied()),
+        "the job" => wording::owner(group.owner),
+        words => words.to_owned(),
+    };
+    words.split(['{', '}']).map(piece).collect()
 }
 
 /// One problem of one process.
 #[derive(Debug)]
 struct Problem {
+    variable: String,
     about: EnvironmentKind,
     clause: String,
     gpus: BTreeSet<GpuKey>,
@@ -184,6 +202,7 @@ fn problem_of_cut(facts: &Facts<'_>, api: &Api, cut: &Cut, about: EnvironmentKin
     };
     let sure = api.confidence == Certainty::Documented;
     Problem {
+        variable: api.variable.clone(),
         clause: format!(
             "{}: entry {}, {}; {result}",
             asks(&api.variable, api.raw.as_deref()),
@@ -213,6 +232,7 @@ fn changed(facts: &Facts<'_>, visible: &Visible) -> Option<Problem> {
     let keys = [before, now].into_iter().flat_map(|asked| asked.gpus.iter().flatten());
     let sure = if before.confidence == now.confidence { confidence(now) } else { Confidence::Likely };
     Some(Problem {
+        variable: now.apis.first().map_or("CUDA_VISIBLE_DEVICES", |api| api.variable.as_str()).to_owned(),
         about: kinds::CHANGED,
         clause: format!("at execve {}; now {}", of(before), of(now)),
         gpus: keys.cloned().collect(),
@@ -251,6 +271,7 @@ fn others_gpus(facts: &Facts<'_>, tenant: &Tenant<'_>, now: &Asked, process: &Pr
     let sure =
         if set.source == Some(AllocationSource::Claimed) { Confidence::Claimed } else { confidence(now) };
     Some(Problem {
+        variable: variable.to_owned(),
         about,
         clause: format!(
             "{}: it gets {}; it was allocated {} ({source})",

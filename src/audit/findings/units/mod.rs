@@ -18,6 +18,8 @@ use crate::repair::{self, RepairRequest};
 use crate::report::Finding;
 use crate::unit::names_of_nothing;
 
+pub use reload::ACCESS_LOST;
+
 pub(super) const FAMILY: Family =
     Family { kinds: &[reload::LOST, reload::RELOAD, pinned::OPENED, since::NOT_APPLIED, UNMATCHED], find };
 

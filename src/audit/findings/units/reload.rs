@@ -56,8 +56,12 @@ pub(super) fn names(lost: &[&Needed]) -> String {
     names.join(", ")
 }
 
+/// The id of the finding that an owner lost access to a GPU, which `gpumap repair` gives
+/// back.
+pub const ACCESS_LOST: &str = "access-lost";
+
 pub(super) const LOST: Kind = Kind {
-    id: "access-lost",
+    id: ACCESS_LOST,
     severity: Severity::Warning,
     title: "GPU access lost after a systemd reload",
     page: "\

@@ -7,12 +7,14 @@ use std::time::{Duration, Instant};
 use super::lists::{Listed, Walked};
 use super::nodes::parent;
 use super::state::{Differences, FIRST_REVISION, MonitoredCgroups};
+use crate::model::{CgroupPath, Owner};
 use crate::observation::{Answer, Attached, Cgroup, Observation, Program, Text, with_inner};
 use crate::observe::cgroups::recheck;
 use crate::observe::cgroups::walk::VisitedCgroup;
 use crate::observe::problems::Log;
 use crate::observe::programs::{cache, symbols};
 use crate::observe::{clock, gpu};
+use crate::owner;
 use crate::sys::bpf::{ListKind, query};
 use crate::sys::dir::Dir;
 
@@ -37,6 +39,10 @@ pub struct ProgramsChange {
     /// read a map that changed, or a function of one was replaced. Parents come
     /// first.
     pub cgroups: Vec<Text>,
+    /// The cgroups that were asked for and that came, outer ones first.
+    pub came: Vec<Text>,
+    /// Those that went.
+    pub went: Vec<Text>,
     /// By cgroup, how many changes of its own list cannot be shown: programs that
     /// came and went between two checks.
     pub unseen: BTreeMap<Text, u64>,
@@ -48,9 +54,12 @@ impl MonitoredCgroups {
         self.read(&mut found, log);
         let unseen = self.unseen(&found);
         let cgroups = self.concerned(&found);
-        let step = (!cgroups.is_empty() || !unseen.is_empty()).then(|| {
+        let (came, went) = (self.came(&found), self.went(&found));
+        let is_any = !cgroups.is_empty() || !unseen.is_empty() || !came.is_empty() || !went.is_empty();
+        let step = is_any.then(|| {
             self.facts(log);
-            let paths = self.with_ancestors(cgroups.iter().chain(unseen.keys()), &found);
+            let named = cgroups.iter().chain(unseen.keys()).chain(&came).chain(&went);
+            let paths = self.with_ancestors(named, &found);
             let was = |path: &Text| match found.before.get(path) {
                 Some(cgroup) => Some(cgroup.clone()),
                 None if found.fresh.contains(path) => None,
@@ -59,7 +68,7 @@ impl MonitoredCgroups {
             let is = |path: &Text| Some(self.nodes.get(path)?.cgroup.clone());
             let before = self.observation(paths.iter().filter_map(was), &found);
             let after = self.observation(paths.iter().filter_map(is), &Differences::default());
-            ProgramsChange { before, after, cgroups, unseen }
+            ProgramsChange { before, after, cgroups, came, went, unseen }
         });
         self.forget_programs();
         step
@@ -210,6 +219,19 @@ impl MonitoredCgroups {
         changed.chain(touched).collect::<BTreeSet<Text>>().into_iter().collect()
     }
 
+    /// New cgroups of jobs and containers.
+    fn came(&self, found: &Differences) -> Vec<Text> {
+        let is_it = |path: &&Text| is_workload(path) && self.nodes.wanted(path) == Some(true);
+        found.fresh.iter().filter(is_it).cloned().collect()
+    }
+
+    /// Cgroups of jobs and containers that are gone.
+    fn went(&self, found: &Differences) -> Vec<Text> {
+        let is_it = |path: &&Text| is_workload(path) && self.nodes.get(path).is_none();
+        let asked = |path: &&Text| self.nodes.wanted(path) == Some(true);
+        found.before.keys().filter(is_it).filter(asked).cloned().collect()
+    }
+
     /// Whether a new cgroup has other programs in force than its parent had when it
     /// was made, which is known only roughly.
     fn differs_from_parent(&self, cgroup: &Cgroup) -> bool {
@@ -296,6 +318,13 @@ fn attached(programs: Vec<u32>, flags: u32) -> Answer<Attached> {
         return Answer::Known(Attached::default());
     }
     Answer::Known(Attached { programs, flags, ..Attached::default() })
+}
+
+/// Whether a cgroup's name is that of a job, container, pod or virtual machine as a whole.
+fn is_workload(path: &Text) -> bool {
+    let of = |path: &[u8]| owner::of_path(path).filter(Owner::is_workload).map(|owner| owner.whole());
+    let above = CgroupPath::new(path).parent().and_then(|above| of(above.as_bytes()));
+    of(path.as_bytes()).is_some_and(|own| Some(own) != above)
 }
 
 fn ids(cgroup: &Cgroup) -> impl Iterator<Item = u32> {

@@ -2,30 +2,27 @@
 //! verdicts come of a decoded policy, or with `--self` of the kernel, which is asked what
 //! gpumap itself may open.
 
-use std::collections::BTreeSet;
+mod oracle;
+
+use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::Metadata;
 use std::io::{BufRead, BufReader, Read, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::FileTypeExt as _;
-use std::path::Path;
 
 use super::invocation::late;
-use crate::analyse::{Checker, Question};
-use crate::cli::device::{DeviceArgument, GRAMMAR, Pattern};
+use crate::cli::device::{DeviceArgument, GRAMMAR};
 use crate::cli::{CheckArgs, Exit, device};
 use crate::commands::invocation::envelope::{Head, Tail};
 use crate::commands::invocation::{Failure, Invocation, envelope};
-use crate::commands::subject;
-use crate::commands::subject::devices::Devices;
-use crate::gpu::NameError;
-use crate::model::{Device, ProblemCode, Request, Span, Verdict, Verdicts};
-use crate::observation::{Observation, Problem};
-use crate::observe::own_access::{Access, AccessAnswer, probe};
+use crate::model::{ProblemCode, Verdicts};
+use crate::observation::Problem;
 use crate::render;
 use crate::render::json::StreamedDocument;
 use crate::render::sanitize;
 use crate::report::Check;
+use oracle::{INSTEAD, Oracle};
+
+pub(super) use oracle::of_path as own_access;
 
 /// Longest line read from standard input; the rest of it is thrown away.
 const LINE: u64 = 4096;
@@ -61,7 +58,9 @@ struct Checking<'s, 'a> {
     bad: Vec<Problem>,
     bad_lines: usize,
     has_unknown: bool,
-    reasons: BTreeSet<String>,
+    /// Devices by the reason that they have in common, and how many were looked at for that.
+    reasons: BTreeMap<String, Vec<String>>,
+    told: usize,
     exit: Exit,
 }
 
@@ -69,8 +68,8 @@ impl<'s, 'a> Checking<'s, 'a> {
     fn new(invocation: &'s mut Invocation<'a>, oracle: Oracle) -> Self {
         let words = Words::new(invocation.style);
         let (line, stream, bad) = (Vec::new(), StreamedDocument::default(), Vec::new());
-        let (bad_lines, has_unknown, reasons, exit) = (0, false, BTreeSet::new(), Exit::Yes);
-        Self { invocation, oracle, words, line, stream, bad, bad_lines, has_unknown, reasons, exit }
+        let (bad_lines, has_unknown, reasons, told, exit) = (0, false, BTreeMap::new(), 0, Exit::Yes);
+        Self { invocation, oracle, words, line, stream, bad, bad_lines, has_unknown, reasons, told, exit }
     }
 
     /// Begins the document, which is written as the answers come: a million of
@@ -196,10 +195,11 @@ impl<'s, 'a> Checking<'s, 'a> {
             Verdicts::Unknown => true,
             _ => self.invocation.global.verbose > 0 && verdict != Verdicts::Allow,
         };
-        if is_wanted && self.reasons.len() < SHOWN {
+        if is_wanted && self.told < SHOWN {
+            self.told += 1;
             let text = String::from_utf8_lossy(text);
             if let (_, Some(why)) = self.oracle.answer(asked, &text) {
-                self.reasons.insert(format!("{text}: {why}"));
+                self.reasons.entry(why).or_default().push(text.into_owned());
             }
         }
     }
@@ -209,10 +209,14 @@ impl<'s, 'a> Checking<'s, 'a> {
         if let Some(more) = self.bad_lines.checked_sub(SHOWN).filter(|more| *more > 0) {
             writeln!(self.invocation.err, "gpumap: … and {more} more lines that are not devices")?;
         }
-        for reason in &self.reasons {
-            writeln!(self.invocation.err, "gpumap: {}", sanitize::text(reason))?;
+        for (why, devices) in &self.reasons {
+            let devices = devices.join(", ");
+            writeln!(self.invocation.err, "gpumap: {}: {}", sanitize::text(&devices), sanitize::text(why))?;
         }
-        if self.reasons.len() == SHOWN {
+        if matches!(self.oracle, Oracle::Kernel { is_instead: true, .. }) {
+            writeln!(self.invocation.err, "gpumap: {INSTEAD}")?;
+        }
+        if self.told == SHOWN {
             writeln!(self.invocation.err, "gpumap: … there may be more reasons (--json lists all)")?;
         }
         Ok(())
@@ -295,207 +299,4 @@ fn quoted(device: &[u8]) -> String {
 
 fn stdin(error: std::io::Error) -> Failure {
     Failure::new(ProblemCode::File, "standard input", error.to_string(), "")
-}
-
-/// The source of verdicts.
-enum Oracle {
-    /// A decoded policy.
-    Policy {
-        /// The policy, and the facts it is from.
-        checker: Box<Checker>,
-        /// Where device paths and names are looked up.
-        devices: Box<Devices>,
-    },
-    /// The kernel, about gpumap itself.
-    Kernel {
-        /// Where to look up names.
-        devices: Box<Devices>,
-    },
-}
-
-/// A verdict with its reason, where one was asked for and there is one.
-type Reply = (Verdicts, Option<String>);
-
-const UNKNOWN: Verdicts = Verdicts::Unknown;
-
-impl Oracle {
-    /// The oracle that the options ask for.
-    fn new(invocation: &mut Invocation<'_>, args: &CheckArgs) -> Result<Self, Failure> {
-        if args.own {
-            if invocation.global.from.is_some() {
-                let why = "it asks the kernel what gpumap itself may open now, and a saved observation cannot say that";
-                return Err(Failure::new(
-                    ProblemCode::Usage,
-                    "--self",
-                    why,
-                    "leave out --from, or ask about a cgroup, job or pid",
-                ));
-            }
-            let devices = Box::new(Devices::of(invocation, &Observation::default()));
-            return Ok(Self::Kernel { devices });
-        }
-        let source = subject::resolve(invocation, &args.target)?;
-        let devices = Box::new(Devices::of(invocation, &source.observation));
-        let checker = Box::new(Checker::new(source.observation, source.subject, &invocation.decoding)?);
-        Ok(Self::Policy { checker, devices })
-    }
-
-    /// Why a name belongs to no device; `None` if it belongs to one.
-    fn refuses(&self, asked: &DeviceArgument<'_>) -> Option<NameError> {
-        let DeviceArgument::Name(name) = asked else { return None };
-        self.devices().all_named(name).err()
-    }
-
-    fn devices(&self) -> &Devices {
-        match self {
-            Self::Policy { devices, .. } | Self::Kernel { devices } => devices,
-        }
-    }
-
-    /// The facts that the answers rest on; none where the kernel answers.
-    fn observation(&self) -> Option<&Observation> {
-        match self {
-            Self::Policy { checker, .. } => Some(checker.observation()),
-            Self::Kernel { .. } => None,
-        }
-    }
-
-    /// The verdict alone; does not allocate for a device given by number.
-    fn verdict(&mut self, asked: &DeviceArgument<'_>) -> Verdicts {
-        match (&mut *self, asked) {
-            (Self::Kernel { devices }, _) => kernel(asked, devices).0,
-            (Self::Policy { checker, .. }, DeviceArgument::Numbers(pattern)) => {
-                checker.verdict(&question(*pattern))
-            }
-            _ => self.answer(asked, "").0,
-        }
-    }
-
-    /// The verdict with its reason.
-    fn answer(&mut self, asked: &DeviceArgument<'_>, text: &str) -> Reply {
-        let questions = match (&*self, asked) {
-            (Self::Kernel { devices }, _) => return kernel(asked, devices),
-            (_, DeviceArgument::Numbers(pattern)) => vec![question(*pattern)],
-            _ => match self.named(asked) {
-                Ok(devices) => devices.into_iter().map(of_device).collect(),
-                Err(why) => return (UNKNOWN, Some(why)),
-            },
-        };
-        let Self::Policy { checker, .. } = self else { return (UNKNOWN, None) };
-        let mut replies = questions.iter().map(|question| {
-            let check = checker.check(question, text);
-            (check.verdict, check.why)
-        });
-        let Some(first) = replies.next() else { return (UNKNOWN, None) };
-        replies.fold(first, together)
-    }
-
-    /// The devices that are asked about by path or name.
-    fn named(&self, asked: &DeviceArgument<'_>) -> Result<Vec<Device>, String> {
-        match asked {
-            DeviceArgument::Node(path) => Ok(vec![self.devices().node(path)?]),
-            DeviceArgument::Name(name) => self.devices().all_named(name).map_err(|why| why.to_string()),
-            DeviceArgument::Numbers(_) => Err("it is given by number".to_owned()),
-        }
-    }
-}
-
-/// One answer about two devices.
-fn together(one: Reply, other: Reply) -> Reply {
-    match (one.0, other.0) {
-        (same, again) if same == again => (same, one.1.or(other.1)),
-        (UNKNOWN, _) => one,
-        (_, UNKNOWN) => other,
-        _ => (Verdicts::Mixed, Some("differs by device".to_owned())),
-    }
-}
-
-fn question(pattern: Pattern) -> Question {
-    let Pattern { kind, major, minor, requests } = pattern;
-    Question { kind, major, minor, requests }
-}
-
-fn of_device(device: Device) -> Question {
-    let Device { kind, major, minor } = device;
-    let (major, minor) = (Span::one(major), Span::one(minor));
-    Question { kind: Some(kind), major, minor, requests: Request::ReadWrite.into() }
-}
-
-fn kernel(asked: &DeviceArgument<'_>, devices: &Devices) -> Reply {
-    let unknown = |why: &str| (UNKNOWN, Some(why.to_owned()));
-    let (path, requests) = match asked {
-        DeviceArgument::Name(name) => match devices.named(name).map(|device| devices.node_for(device)) {
-            Ok(Some(path)) => (path, Request::ReadWrite.into()),
-            Ok(None) => return unknown(&no_node(devices)),
-            Err(why) => return unknown(&why.to_string()),
-        },
-        DeviceArgument::Node(path) => (devices.local_path(path), Request::ReadWrite.into()),
-        DeviceArgument::Numbers(pattern) => {
-            match question(*pattern).device().map(|one| devices.node_for(one)) {
-                Some(Some(path)) => (path, pattern.requests),
-                Some(None) => return unknown(&no_node(devices)),
-                None => return unknown("access(2) asks about one device at a time"),
-            }
-        }
-    };
-    if path.metadata().is_ok_and(|metadata| !is_device(&metadata)) {
-        return unknown("it is not a device node");
-    }
-    match requests.single() {
-        Some(request) => {
-            let (verdict, why) = ask(&path, request);
-            (verdict.into(), why)
-        }
-        None => unknown("access(2) asks about one request at a time, and never about mknod"),
-    }
-}
-
-fn no_node(devices: &Devices) -> String {
-    format!("there is no node for it under {}", devices.dev().display())
-}
-
-fn is_device(metadata: &Metadata) -> bool {
-    metadata.file_type().is_char_device() || metadata.file_type().is_block_device()
-}
-
-/// The kernel's answer and, unless it allows, the reason.
-fn ask(path: &Path, request: Request) -> (Verdict, Option<String>) {
-    let Some(access) = access(request) else {
-        return (Verdict::Unknown, Some("access(2) cannot ask for mknod".to_owned()));
-    };
-    let (verdict, why) = match probe(path, access) {
-        AccessAnswer::Allowed => return (Verdict::Allow, None),
-        AccessAnswer::DevicePolicy => (Verdict::Deny, "refused by the device policy (EPERM)"),
-        AccessAnswer::FilePermission => {
-            (Verdict::Deny, "refused by file permissions, or by a program's own EACCES")
-        }
-        AccessAnswer::NoSuchFile => (Verdict::Unknown, "there is no such node"),
-        AccessAnswer::NoDevice => (Verdict::Unknown, "there is no driver behind the node"),
-        AccessAnswer::Unsupported => (Verdict::Unknown, "asking for an effective uid takes Linux 5.8"),
-        AccessAnswer::Other(errno) => (Verdict::Unknown, errno.desc()),
-    };
-    (verdict, Some(why.to_owned()))
-}
-
-fn access(request: Request) -> Option<Access> {
-    match request {
-        Request::Exists => Some(Access::Exists),
-        Request::Mknod => None,
-        Request::Read => Some(Access::Read),
-        Request::Write => Some(Access::Write),
-        Request::ReadWrite => Some(Access::ReadWrite),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Make sure that "allowed" and "no such node" are different answers.
-    #[test]
-    fn null_and_nothing() {
-        assert_eq!(ask(Path::new("/dev/null"), Request::ReadWrite), (Verdict::Allow, None));
-        assert_eq!(ask(Path::new("/dev/null"), Request::Mknod).0, Verdict::Unknown);
-        assert_eq!(ask(Path::new("/dev/no-such-node"), Request::Read).0, Verdict::Unknown);
-    }
 }
