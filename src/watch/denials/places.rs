@@ -25,6 +25,8 @@ use crate::watch::node::{OwnedCgroup, Places};
 
 /// Looks that wait to be taken at most: as many as there are sums in a turn.
 const WAITING: usize = 4096;
+/// Turns whose looks have room before they are taken: else a flood fills it.
+const TURNS: usize = 4;
 /// Keys of one account that wait for a look; of more it is told whose they are alone.
 const OWN_WAITING: usize = 256;
 /// Observations of cgroups in a second: of one account, and of all. A user may have many
@@ -67,7 +69,7 @@ impl Lookout {
     ///
     /// No descriptor or thread is left.
     pub(super) fn start(ring: Box<dyn Ring>, options: Options) -> std::io::Result<Self> {
-        let (sender, seen) = sync_channel(WAITING);
+        let (sender, seen) = sync_channel(TURNS * WAITING);
         let end = Arc::new(EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?);
         let its = end.clone();
         thread::Builder::new()
