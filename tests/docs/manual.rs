@@ -76,6 +76,7 @@ struct AnyAnswer {
     vgpu: Option<VgpuAnswer>,
     #[serde(flatten)]
     repair: Option<RepairAnswer>,
+    #[serde(flatten)]
     repairs: Option<RepairsAnswer>,
     #[serde(flatten)]
     journals: Option<JournalsAnswer>,
