@@ -38,7 +38,7 @@ fuzz_target!(|bytes: &[u8]| {
 fn units(bytes: &[u8], text: &str) {
     let kept = device_lines(bytes, "Service");
     assert_eq!(device_lines(kept.as_bytes(), "Service"), kept);
-    let file = ConfigFile { path: "x".to_owned(), text: text.into() };
+    let file = ConfigFile { path: "x".to_owned(), text: text.into(), ..ConfigFile::default() };
     let devices = "Character devices:\n  1 mem\n195 nvidia\n\nBlock devices:\n  8 sd\n";
     let gpu_facts = GpuFacts {
         files: [("/proc/devices".to_owned(), devices.to_owned())].into(),
