@@ -20,7 +20,7 @@ fuzz_target!(|bytes: &[u8]| {
     let mut parts = bytes.splitn(4, |byte| *byte == 0);
     let mut part = || parts.next().unwrap_or_default();
     let (text, host, list, environment) = (part(), part(), part(), part());
-    let gres_conf = ConfigFile { path: "gres.conf".to_owned(), text: text.to_vec().into() };
+    let gres_conf = ConfigFile { path: "gres.conf".to_owned(), text: text.to_vec().into(), ..ConfigFile::default() };
     let hook = gpumap::fuzzing::environment(environment);
     let slurm = Slurm { gres_conf: Some(gres_conf), hook: Some(hook.clone()), ..Slurm::default() };
     let numbering = Numbering::new(&slurm, &String::from_utf8_lossy(host), &GPUS);

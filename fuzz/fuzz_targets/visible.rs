@@ -40,6 +40,6 @@ fuzz_target!(|bytes: &[u8]| {
         };
         let reach = OpenableGpus { gpus: gpus.iter().enumerate().map(access).collect(), shared: Vec::new() };
         let answer = asked(&environment, gpus, &reach);
-        assert!(answer.gpus.iter().flatten().all(|key| gpus.iter().any(|gpu| key.starts_with(&gpu.key))));
+        assert!(answer.gpus.iter().flatten().all(|key| gpus.iter().any(|gpu| key.is_of(&gpu.key))));
     }
 });
