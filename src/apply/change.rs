@@ -32,12 +32,13 @@ const NAME: &str = "gpumap_repair";
 pub fn apply(options: &Options, before: &Observation, change: &PlannedSwap) -> Result<Applied, ApplyError> {
     let store = Store::open()?;
     state::tidy(options, &store);
+    let boot = boot(options)?;
     let planned = &change.replacement;
     let place = HeldCgroup::open(options, &change.level, planned)?;
     let revision = unchanged(&place, change)?;
     let old = program(planned.program, &planned.tag)?;
     let new = load(options, change)?;
-    let journal = journal(before, change, &new, revision);
+    let journal = journal(boot, change, &new, revision);
     store.keep(&journal, old.as_fd())?;
     let at = &planned.attached_at;
     syslog::tell(&format!(
@@ -84,6 +85,15 @@ struct New {
     tag: String,
 }
 
+/// The boot that this is. A journal without it is of no boot: the change could not be undone.
+fn boot(options: &Options) -> Result<String, ApplyError> {
+    match observe::this_boot(options) {
+        Ok(boot) if boot.is_empty() => Err(ApplyError::refused("the kernel does not say which boot this is")),
+        Ok(boot) => Ok(boot),
+        Err((path, errno)) => Err(ApplyError::file(&path.to_string_lossy(), errno)),
+    }
+}
+
 /// Makes sure that the kernel lists what the plan rests on; the revision of the list.
 fn unchanged(place: &HeldCgroup<'_>, change: &PlannedSwap) -> Result<u64, ApplyError> {
     let planned = &change.replacement;
@@ -115,12 +125,12 @@ fn load(options: &Options, change: &PlannedSwap) -> Result<New, ApplyError> {
     Ok(New { fd, id, tag: tag.unwrap_or_default() })
 }
 
-fn journal(before: &Observation, change: &PlannedSwap, new: &New, revision: u64) -> RepairJournal {
+fn journal(boot_id: String, change: &PlannedSwap, new: &New, revision: u64) -> RepairJournal {
     RepairJournal {
         schema: SCHEMA.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         taken_at: observe::now(),
-        boot_id: before.host.boot_id.clone(),
+        boot_id,
         cgroup: change.cgroup.lossy().into_owned(),
         cgroup_hex: change.cgroup.hex(),
         cgroup_id: change.cgroup_id,

@@ -76,8 +76,8 @@ impl SlurmPlaces {
         }
     }
 
-    /// The first that is there, or all. One that cannot be looked at may be there: what is
-    /// in it is told by whoever reads it.
+    /// The first that is there, or all. One that cannot be looked at may be there: then it is
+    /// not known which it is.
     fn usual(root: &Path, daemons: &[Daemon]) -> Self {
         let (is_configless, prefixes) = (
             daemons.iter().any(|one| one.is_configless),
@@ -95,8 +95,15 @@ impl SlurmPlaces {
                 confs.push(conf);
             }
         }
-        if let Some(found) = confs.iter().find(|conf| may_be_there(&below(root, conf))) {
-            confs = vec![found.clone()];
+        for conf in &confs {
+            match is_there(&below(root, conf)) {
+                Ok(false) => {}
+                Ok(true) => return Self::one(conf.clone()),
+                Err(errno) => {
+                    let unknown = Some(format!("{}: {}", conf.display(), errno.desc()));
+                    return Self { unknown, ..Self::one(conf.clone()) };
+                }
+            }
         }
         Self { confs, ..Self::default() }
     }
@@ -122,9 +129,12 @@ impl SlurmPlaces {
     }
 }
 
-fn may_be_there(path: &Path) -> bool {
-    let found: Result<_, Errno> = again(|| path.symlink_metadata()).map_err(|error| errno_of(&error));
-    found.err().is_none_or(|errno| !is_none(errno))
+fn is_there(path: &Path) -> Result<bool, Errno> {
+    match again(|| path.symlink_metadata()).map_err(|error| errno_of(&error)) {
+        Ok(_) => Ok(true),
+        Err(errno) if is_none(errno) => Ok(false),
+        Err(errno) => Err(errno),
+    }
 }
 
 /// Whether a call said that there is no such file. A path through something else than a

@@ -82,7 +82,7 @@ impl Temporary<'_> {
 
     fn rename(&mut self, to: &CStr) -> Result<(), OutputError> {
         if let Some(name) = &self.name {
-            renameat(self.directory, name.as_c_str(), self.directory, to)?;
+            again(|| renameat(self.directory, name.as_c_str(), self.directory, to))?;
         }
         self.name = None;
         Ok(())

@@ -13,7 +13,7 @@ use std::process::{Child, Command, Output};
 use serde_json::Value;
 
 use crate::support::cgroup::Cgroup;
-use crate::support::{host, node};
+use crate::support::{host, node, wait};
 
 /// The checks of a document, by id.
 fn check<'a>(document: &'a Value, id: &str) -> &'a Value {
@@ -197,7 +197,7 @@ fn files_of_the_running_slurmd() {
     let named = || {
         let (document, _) = node::json(&["doctor"]);
         let found = check(&document, "slurm.configuration")["found"].as_str().expect("text").to_owned();
-        let saved = node::json(&["snapshot"]).0;
+        let saved: Value = serde_json::from_slice(&node::gpumap(&["snapshot"]).stdout).expect("JSON");
         let gres = saved["slurm"]["gres_conf"]["path"].as_str().unwrap_or_default().to_owned();
         (found, gres)
     };
@@ -206,8 +206,9 @@ fn files_of_the_running_slurmd() {
         (0, vec!["-D"], Some(variable.as_path()), Some("variable")),
         (65534, vec!["-f", option.to_str().expect("text")], None, None),
     ] {
-        let _slurmd = Slurmd::start(&root, uid, &arguments, environment);
-        std::thread::sleep(std::time::Duration::from_millis(300));
+        let slurmd = Slurmd::start(&root, uid, &arguments, environment);
+        let name = format!("/proc/{}/comm", slurmd.0.id());
+        wait::eventually("it runs", || fs::read(&name).is_ok_and(|name| name == b"slurmd\n"));
         let (found, gres) = named();
         match place {
             Some(place) => {
