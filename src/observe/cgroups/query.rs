@@ -2,6 +2,8 @@
 //! those that are attached to it.
 
 use std::os::fd::AsFd;
+use std::thread::sleep;
+use std::time::Duration;
 
 use super::hierarchy::Hierarchy;
 use crate::model::ProblemCode;
@@ -26,7 +28,7 @@ fn needs() -> &'static str {
 
 /// How often both lists of a cgroup are queried until they are of one moment. An agent that
 /// replaces a program all the time comes between most pairs of queries.
-const ROUNDS: usize = 64;
+const ROUNDS: u64 = 64;
 
 const CHANGED: &str = "its programs changed each time they were read";
 
@@ -64,10 +66,15 @@ impl ListQuery {
 
     /// Both lists. Own programs are always in force too: an empty effective list means
     /// that both are empty, and where a program of the own list is not in the effective
-    /// one, it was replaced between the two queries, which are asked again.
+    /// one, it was replaced between the two queries, which are asked again. Who replaces and
+    /// who asks may get the kernel's lock by turns, so that a replacement comes between the
+    /// two each time: a pause that grows breaks that beat.
     pub(in crate::observe) fn lists(&mut self, dir: &Dir, log: &mut Log) -> Result<Lists, Gone> {
-        for _ in 0..ROUNDS {
+        for round in 0..ROUNDS {
             let effective = self.effective(dir, log)?;
+            if round > 0 {
+                sleep(Duration::from_micros(round));
+            }
             let own = match &effective {
                 Answer::Missing(why) => Answer::Missing(why.clone()),
                 Answer::Known(ids) if ids.is_empty() => Answer::default(),
