@@ -76,7 +76,8 @@ fn srun() {
     }
     let work = work("srun", "node=$SLURMD_NODENAME");
     let script = format!(
-        "{0}; echo \"status $?\"; scontrol update nodename=n4 state=down reason=test; {0}; echo \"status $?\"; \
+        "{0}; echo \"status $?\"; scontrol update nodename=n4 state=down reason=test; \
+         GPUMAP_FLEET='--fail-on never' {0}; echo \"status $?\"; \
          GPUMAP_COPY= GPUMAP_ASK='audit --json' {0} 'n[1-3]'; echo \"status $?\"",
         example("srun.sh")
     );
@@ -86,7 +87,7 @@ fn srun() {
     assert!(output.status.success(), "{said}");
     let parts: Vec<&str> = said.split("status ").collect();
     assert!(parts[0].contains("n[1-4] (4 nodes) answered; 50 jobs, 50 on several nodes."), "{said}");
-    assert!(parts[0].contains("Every expected node answered.") && parts[1].starts_with("0\n"), "{said}");
+    assert!(parts[0].contains("Every expected node answered.") && parts[1].starts_with("1\n"), "{said}");
     assert!(
         parts[0].contains("kernel: 6.18.44 on n[1-2,4] (3 nodes)") && parts[0].contains("6.1.0 on n3"),
         "{said}"
@@ -113,10 +114,11 @@ fn on_this_machine(name: &str, launcher: (&str, &str)) {
             .output()
             .expect("a shell")
     };
-    let (all, lost) = (run("n[1-4]", "--json"), run("n[1-5]", ""));
+    let (all, lost) = (run("n[1-4]", "--json"), run("n[1-5]", "--fail-on never"));
     fs::remove_dir_all(&work).expect("an end");
     let document: serde_json::Value = serde_json::from_slice(&all.stdout).expect("JSON");
-    assert_eq!(all.status.code(), Some(0), "{}", text(&all));
+    // Each job may open the GPUs of the others, which is found.
+    assert_eq!(all.status.code(), Some(1), "{}", text(&all));
     let fleet = &document["fleet"];
     assert_eq!(fleet["nodes"]["answered"]["nodes"], "n[1-4]");
     assert_eq!((&fleet["jobs"]["all"], &fleet["jobs"]["several"]), (&50.into(), &50.into()));

@@ -259,7 +259,11 @@ fn health_check() {
             health();
             cluster.assert_up();
         }
-        assert!(cluster.logged().contains("gpumap-health: gpumap could not tell: "), "{}", cluster.logged());
+        assert!(
+            cluster.logged().contains("gpumap-health: gpumap could not tell (exit 3): GPUMAP UNKNOWN - no"),
+            "{}",
+            cluster.logged()
+        );
         script(&cluster.hooks_gpumap(), &right);
 
         let program = allow_all();

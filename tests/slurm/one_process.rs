@@ -103,9 +103,11 @@ fn as_owner(output: &Output) {
 /// Anybody else may read neither.
 fn as_other(output: &Output) {
     let text = out(output);
-    for line in
-        ["allowed nvidia0-3?; asks for ?; holds ?", "Environment: could not be read", "Holds: not known"]
-    {
+    for line in [
+        "  allowed    nvidia0-3?\n  asks for   ?\n  holds      ?\n",
+        "Environment: could not be read",
+        "Holds: not known",
+    ] {
         assert!(text.contains(line), "{line:?} is missing:\n{text}");
     }
 }

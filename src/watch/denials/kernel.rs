@@ -2,11 +2,14 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use nix::errno::Errno;
+
 use super::record::{DenialKey, DenialSum};
 use crate::loader::interface::{CHECK, DENIALS};
 use crate::loader::{self, LoadError, Loaded, ObjectSpec, Ring};
 use crate::model::DeviceType;
 use crate::probing::ProcessScope;
+use crate::sys::caps::{Capabilities, Capability};
 use crate::sys::fields::Fields;
 use crate::sys::test_hook;
 
@@ -46,6 +49,22 @@ pub(super) struct Kernel {
     lost: HashMap<u32, u64>,
 }
 
+/// Why a way does not work. A caller with all rights is told that it is the kernel that has no
+/// such way, not that something is not permitted to him.
+fn plain(refusal: String) -> String {
+    let may_load = Capabilities::effective().is_some_and(|own| {
+        own.has(Capability::SysAdmin) || own.has(Capability::Bpf) && own.has(Capability::Perfmon)
+    });
+    // A lockdown and a limit are told with their own words before the error.
+    let is_told = refusal.contains("locked");
+    let says = |errno: Errno| refusal.contains(&format!("(os error {})", errno as i32));
+    match may_load && !is_told {
+        true if says(Errno::EPERM) => "this kernel takes no such program".to_owned(),
+        true if says(Errno::ENOENT) => "this kernel has none".to_owned(),
+        _ => refusal,
+    }
+}
+
 impl Kernel {
     /// Loads and attaches the programs in the first way that this kernel takes. Since Linux
     /// 5.8 with BTF. The ring has the keys of sums that are new.
@@ -73,7 +92,7 @@ impl Kernel {
             });
             match attached {
                 Ok(begun) => return Ok(begun),
-                Err(LoadError::Refused(refusal)) => why.push(format!("{way}: {refusal}")),
+                Err(LoadError::Refused(refusal)) => why.push(format!("{way}: {}", plain(refusal))),
                 Err(error) => return Err(error),
             }
         }
