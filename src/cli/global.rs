@@ -45,15 +45,15 @@ pub struct Global {
     pub gpu_root: PathBuf,
     /// Slurm's gres.conf, which says which GPUs Slurm's numbers mean.
     ///
-    /// The default is what /etc/gpumap.toml names under [slurm], then the file beside the
-    /// slurm.conf of the slurmd that runs, then the usual places. With --from it takes the
-    /// place of the file in the saved observation.
+    /// The default is what the table slurm of /etc/gpumap.toml names, then the file beside
+    /// the slurm.conf of the slurmd that runs, then the usual places. With --from it takes
+    /// the place of the file in the saved observation.
     #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath, hide_short_help = true)]
     pub gres_conf: Option<PathBuf>,
     /// A file with the output of `nvidia-smi -L`, which has the UUIDs of MIG instances.
     ///
-    /// The kernel does not tell them. The default is the file that [mig] in
-    /// /etc/gpumap.toml names; see FILES in gpumap(1).
+    /// The kernel does not tell them. The default is the file that the table
+    /// mig of /etc/gpumap.toml names; see FILES in gpumap(1).
     #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath, hide_short_help = true)]
     pub mig_list: Option<PathBuf>,
     /// Stop observing after this time, such as 500ms or 2s, and answer with what
