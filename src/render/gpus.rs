@@ -8,7 +8,7 @@ use std::io::Write;
 use super::table::Last;
 use super::{Style, names, sanitize, table};
 use crate::model::{GpuKey, RequestSet, Verdict};
-use crate::report::{Gpu, GpuNode, GpuVerdict, MigInstance};
+use crate::report::{DevicesEvent, Gpu, GpuNode, GpuVerdict, MigInstance};
 
 /// Places of the columns that are left out where they say nothing.
 const SLURM: usize = 4;
@@ -305,6 +305,13 @@ fn gate_number(gpu: &Gpu) -> String {
 /// GPU instance and compute instance: `1/0`.
 fn instance(mig: &MigInstance) -> String {
     mig.ci.map_or_else(|| mig.gi.to_string(), |ci| format!("{}/{ci}", mig.gi))
+}
+
+/// The names of GPUs, instances and shared nodes.
+pub(super) fn device_names(devices: &DevicesEvent, denied: &[GpuKey], gpus: &[Gpu]) -> Vec<String> {
+    let names = held_names(&devices.held, &devices.held_instances, denied, gpus);
+    let shared = devices.held_shared.iter().map(|role| sanitize::text(&role.to_string()).into_owned());
+    std::iter::once(names).chain(shared).filter(|name| !name.is_empty() && name != "-").collect()
 }
 
 #[cfg(test)]

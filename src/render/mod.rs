@@ -6,6 +6,7 @@
 mod activity;
 mod audit;
 mod cgroup;
+mod denied;
 mod diff;
 mod explain;
 mod fleet;

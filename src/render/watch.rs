@@ -4,15 +4,12 @@
 use std::io;
 use std::io::Write;
 
+use super::denied::denied;
 use super::{gpus, names, owner, problems, process, rules, sanitize};
 use crate::model::{
-    ApiName, CutCode, DeviceType, EventCause, EventKind, GpuKey, RequestSet, Time, ValueState, Verdict,
-    Writer,
+    ApiName, CutCode, EventCause, EventKind, GpuKey, RequestSet, ValueState, Verdict, Writer,
 };
-use crate::report::{
-    Api, Asked, Change, DeniedEvent, DevicesEvent, Event, Gpu, LostBy, MoveEvent, PolicyEvent, PolicyProgram,
-    Value,
-};
+use crate::report::{Api, Asked, Change, Event, Gpu, LostBy, MoveEvent, PolicyEvent, PolicyProgram, Value};
 
 /// Characters of a value, and of a reason that has one in it.
 const VALUE: usize = 60;
@@ -127,68 +124,9 @@ fn devices(event: &Event, gpus: &[Gpu]) -> String {
     let numbers: Vec<String> =
         devices.numbers.iter().map(|device| format!("{}:{}", device.major, device.minor)).collect();
     let denied = devices.held_denied.as_deref().unwrap_or_default();
-    let names = device_names(devices, denied, gpus);
+    let names = gpus::device_names(devices, denied, gpus);
     let denied = if denied.is_empty() { "" } else { ", ! denied by its rules" };
     format!("{} {} ({}){denied}", event.event, names.join(" "), numbers.join(" "))
-}
-
-/// The names of GPUs, instances and shared nodes.
-fn device_names(devices: &DevicesEvent, denied: &[GpuKey], gpus: &[Gpu]) -> Vec<String> {
-    let names = gpus::held_names(&devices.held, &devices.held_instances, denied, gpus);
-    let shared = devices.held_shared.iter().map(|role| sanitize::text(&role.to_string()).into_owned());
-    std::iter::once(names).chain(shared).filter(|name| !name.is_empty() && name != "-").collect()
-}
-
-/// `nvidia3 (195:3) rw refused 214 times in 2.0 s: program 1727 sd_devices at /system.slice,
-/// instruction 12: r0 = 0`.
-fn denied(event: &Event, gpus: &[Gpu]) -> String {
-    let Some((devices, denied)) = event.devices.as_ref().zip(event.denied.as_ref()) else {
-        return event.event.to_string();
-    };
-    let number = devices.numbers.first();
-    let letter = number.filter(|device| device.kind == DeviceType::Block).map_or("", |_| "b ");
-    let number =
-        number.map(|device| format!("{letter}{}:{}", device.major, device.minor)).unwrap_or_default();
-    let names = device_names(devices, &[], gpus);
-    let name = if names.is_empty() { number } else { format!("{} ({number})", names.join(" ")) };
-    let request = sanitize::text(&denied.request);
-    let times = match denied.count {
-        1 => String::new(),
-        count => format!(" {count} times{}", within(&event.at, &denied.last)),
-    };
-    let error = match denied.error.as_str() {
-        "EPERM" => String::new(),
-        other => format!(" with {}", sanitize::text(other)),
-    };
-    format!("{name} {request} refused{times}{error}{}", decides(event, denied))
-}
-
-/// ` in 2.0 s`, between two times.
-fn within(first: &Time, last: &Time) -> String {
-    let span = last.since(first).map(|span| span.as_secs_f64());
-    span.map(|seconds| format!(" in {seconds:.1} s")).unwrap_or_default()
-}
-
-/// What decides, or why that is not known.
-fn decides(event: &Event, denied: &DeniedEvent) -> String {
-    if denied.devices_v1 {
-        return ": by the devices controller of cgroup v1".to_owned();
-    }
-    let Some(program) = &denied.program else {
-        let why = event.why.as_deref().unwrap_or("nobody looked");
-        return format!(", by what is not known: {}", sanitize::short(why, WHY, "…"));
-    };
-    let name = match program.name.as_str() {
-        "" => String::new(),
-        name => format!(" {}", sanitize::short(name, PROGRAM_PATH, "…")),
-    };
-    let at = sanitize::short(&program.attached_at, PROGRAM_PATH, "…");
-    let step = program.instruction.as_ref();
-    let step = step.map(|step| {
-        let meaning = if step.meaning.is_empty() { &step.text } else { &step.meaning };
-        format!(", instruction {}: {}", step.pc, sanitize::short(meaning, VALUE, "…"))
-    });
-    format!(": program {}{name} at {at}{}", program.id, step.unwrap_or_default())
 }
 
 /// The GPUs that result, in parentheses; that there is none, with the reason, behind a
