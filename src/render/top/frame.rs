@@ -37,11 +37,12 @@ fn left(state: &State) -> String {
         let word = if severity == Severity::Warning && count > 1 { "warnings" } else { severity.into() };
         parts.extend((count > 0).then(|| format!("{count} {word}")));
     }
-    parts.extend([gpus(moment), counted(owners, "owner")]);
+    parts.push(gpus(moment));
     parts.extend((!moment.complete).then(|| "incomplete".to_owned()));
     let filter = state.filter();
     parts.extend((!filter.is_empty()).then(|| format!("/{}", sanitize::short(filter, 24, "…"))));
     parts.extend((state.order() != MatrixOrder::Owner).then(|| format!("by {}", state.order())));
+    parts.push(counted(owners, "owner"));
     parts.join(" · ")
 }
 

@@ -95,7 +95,7 @@ fn come_and_go() {
         assert!(event.cgroup_hex.as_ref().unwrap().ends_with("610d1b5b324aff"));
         assert_eq!((ids(&policy.attached), policy.lost.len()), (vec![id(&program)], 1));
         let line = render::policy_event(&event, watcher.gpus()).unwrap();
-        assert!(!line.chars().any(char::is_control) && line.contains("lost nvidia2"), "{line}");
+        assert!(!line.chars().any(char::is_control) && line.contains("may not open nvidia2"), "{line}");
         drop(hostile);
         drop(quiet);
         let (_, policy) = one(watcher);
