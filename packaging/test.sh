@@ -57,7 +57,8 @@ for hook in prolog epilog task-prolog health-check; do
 done
 for unit in examples/systemd/*; do
     [ -s "$scratch/unpacked/usr/lib/systemd/system/$(basename "$unit")" ] || fail "$unit is not installed"
-    rpm -qpl "$rpm" | grep -qx "/usr/lib/systemd/system/$(basename "$unit")" || fail "the rpm has no $unit"
+    # Not -q: rpm would be ended by its pipe.
+    rpm -qpl "$rpm" | grep -x "/usr/lib/systemd/system/$(basename "$unit")" >/dev/null || fail "the rpm has no $unit"
 done
 [ -z "$(find "$scratch/unpacked/etc/systemd" 2>/dev/null)" ] || fail "a unit is enabled"
 
