@@ -52,6 +52,8 @@ pub use stream::Stream;
 pub use summary::{FleetQuestion, page, report};
 
 #[cfg(test)]
+mod drift_tests;
+#[cfg(test)]
 mod page_tests;
 #[cfg(test)]
 mod tests;

@@ -36,6 +36,13 @@ pub(super) struct SiteConfig {
     pub(super) mig: MigConfig,
 }
 
+impl SiteConfig {
+    /// Whether it says nothing of facts: then it does not matter who may write it.
+    fn names_nothing(&self) -> bool {
+        self.owners.is_empty() && self.slurm == SlurmFiles::default() && self.mig.list.is_none()
+    }
+}
+
 /// What it says of MIG.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -62,13 +69,13 @@ pub(super) fn read(options: &Options, log: &mut Log) -> SiteConfig {
     };
     let found = String::from_utf8(text).map_err(|_| "not UTF-8".to_owned());
     match found.and_then(|text| parsed(&text)) {
-        Ok(found) if is_roots || (found.owners.is_empty() && found.slurm == SlurmFiles::default()) => found,
+        Ok(found) if is_roots || found.names_nothing() => found,
         Ok(_) => {
             let needs = "a file that root alone may write";
             log.add(
                 ProblemCode::BadConfig,
                 name,
-                "others than root may write it, so it names no owners and no directory",
+                "others than root may write it, so it names no owners and no files",
                 needs,
             );
             SiteConfig::default()
