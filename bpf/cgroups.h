@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
  * What the iterator over cgroups writes: shared with
- * src/observe/monitor/cgroups/lists/record.rs, which has the same numbers and tests the
+ * src/observe/monitor/cgroups/lists.rs, which has the same numbers and tests the
  * sizes.
  */
 #pragma once
@@ -35,4 +35,4 @@ struct cgroup_record {
 	__u16 effective;
 };
 
-_Static_assert(sizeof(struct cgroup_record) == 32, "as in src/observe/monitor/cgroups/lists/record.rs");
+_Static_assert(sizeof(struct cgroup_record) == 32, "as in src/observe/monitor/cgroups/lists.rs");

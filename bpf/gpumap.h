@@ -91,7 +91,7 @@ struct name {
 };
 
 /* A variable is told by its index in VARIABLES of
- * src/model/variable.rs, which user space puts into the map. */
+ * src/model/environment.rs, which user space puts into the map. */
 struct short_change {
 	struct header header;
 	__u16 variable;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
  * What the iterators over processes and their files write: shared with
- * src/observe/scanner/record.rs, which has the same numbers and tests the
+ * src/observe/scanner/iterators.rs, which has the same numbers and tests the
  * sizes.
  */
 #pragma once
@@ -38,5 +38,5 @@ struct scan_file {
 	__u32 tid;         /* threads that share a table show it again each */
 };
 
-_Static_assert(sizeof(struct scan_task) == 72, "as in src/observe/scanner/record.rs");
-_Static_assert(sizeof(struct scan_file) == 32, "as in src/observe/scanner/record.rs");
+_Static_assert(sizeof(struct scan_task) == 72, "as in src/observe/scanner/iterators.rs");
+_Static_assert(sizeof(struct scan_file) == 32, "as in src/observe/scanner/iterators.rs");

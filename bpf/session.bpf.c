@@ -5,7 +5,7 @@
  * probe at its return. Loaded beside watch.bpf.o, whose maps it uses.
  *
  * The section is one that loaders know; that it is a session is said when it
- * is loaded and attached (src/sys/bpf/attach.rs).
+ * is loaded and attached (src/sys/bpf/attach).
  */
 #include "environ.h"
 

@@ -8,7 +8,6 @@
 pub mod activity;
 pub mod allocation;
 pub mod analyse;
-pub mod apply;
 pub mod audit;
 pub mod bytecode;
 pub mod cli;

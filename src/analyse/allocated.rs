@@ -1,15 +1,14 @@
 //! Finds the GPUs that an owner was allocated, as a Slurm hook, the caller or the
 //! job's own processes say. They are never inferred from what is allowed.
 
+use super::joined_node::JoinedNode;
+use super::levels::{is_job, is_step, is_task};
+use super::processes::job_id;
+use super::subject::AnalyseError;
 use crate::allocation::{Numbering, Of, caller_list, of_claim, of_hook};
 use crate::model::Owner;
 use crate::observation::{Environment, Observation, Process};
 use crate::report::GpuSet;
-
-use super::error::AnalyseError;
-use super::job_claim::job_id;
-use super::joined_node::JoinedNode;
-use super::levels::{is_job, is_step, is_task};
 
 /// The allocation that the caller names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

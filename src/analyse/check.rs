@@ -1,13 +1,11 @@
 //! The answers of `gpumap check`: many questions about one policy.
 
+use super::policies::Policies;
+use super::subject::{AnalyseError, Subject};
 use crate::model::{Verdict, Verdicts};
 use crate::observation::Observation;
 use crate::policy::{Combination, Decoder, Policy, Question, TimeLimit};
 use crate::report::Check;
-
-use super::error::AnalyseError;
-use super::policies::Policies;
-use super::subject::Subject;
 
 /// Questions that are answered one by one before a policy that may be complex
 /// is drawn as a whole.

@@ -2,17 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use super::attachment::Tree;
+use super::policies::Policies;
+use super::subject::{self, AnalyseError, Subject};
 use crate::bytecode::{Insn, disasm};
 use crate::model::{Device, Request, Verdict};
 use crate::observation::{Map, Observation, Program, Text};
 use crate::policy::{Combination, Context, Decoder, Followed, FollowedStep, TimeLimit};
 use crate::report::{Effective, ProgramProof, Proof, Step};
-
-use super::attachment::Tree;
-use super::error::AnalyseError;
-use super::policies::Policies;
-use super::subject;
-use super::subject::Subject;
 
 /// The answer of `gpumap explain`: why `request` on `device` is allowed or denied.
 pub fn explain(

@@ -5,6 +5,12 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
+use super::attachment::Tree;
+use super::explain::{self, Ways};
+use super::gpu_verdicts::{GpuVerdicts, Numbers};
+use super::policies::{Policies, PolicyTable};
+use super::programs;
+use super::subject::{self, AnalyseError};
 use crate::gpu::{self, SharedNode};
 use crate::model::{CgroupPath, Device, Request, Verdict};
 use crate::observation::{self, Observation, Process, Program, Text};
@@ -12,16 +18,6 @@ use crate::owner::Directory;
 use crate::policy::{Decoder, Followed, Policy, TimeLimit};
 use crate::report::{self, Cgroup, Effective, Gpu, NodeAnswer};
 use crate::vgpu::Survey;
-
-use super::attachment::Tree;
-use super::error::AnalyseError;
-use super::explain::{self, Ways};
-use super::gpu_verdicts::GpuVerdicts;
-use super::held::Numbers;
-use super::policies::Policies;
-use super::programs;
-use super::rules::PolicyTable;
-use super::subject;
 
 /// An observation, its inventory and owners, and policies as far as they were
 /// needed.

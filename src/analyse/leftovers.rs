@@ -2,10 +2,9 @@
 //! which of them `--kill` may end.
 
 use super::allocated::{CallerAllocation, source};
-use super::error::AnalyseError;
-use super::job_claim;
 use super::joined_node::JoinedNode;
-use super::processes::Processes;
+use super::processes::{self, Processes};
+use super::subject::AnalyseError;
 use crate::allocation::{Numbering, of_hook};
 use crate::model::{GpuKey, JobEvidence, JobIdSource, NoteCode, Owner, Time};
 use crate::observation::{Answer, Cgroup, Environment, Observation, Problem, Process};
@@ -113,7 +112,7 @@ impl Search<'_> {
             });
         }
         // A Slurm inside a container gives its jobs the same numbers.
-        let is_other_jobs = owner.and_then(|owner| job_claim::job(owner).or(inner_job(owner))).is_some();
+        let is_other_jobs = owner.and_then(|owner| processes::job(owner).or(inner_job(owner))).is_some();
         if is_other_jobs || !self.is_users(process) {
             return None;
         }
@@ -150,13 +149,13 @@ impl Search<'_> {
 
 /// Whether only environments say which number the job of a cgroup has.
 fn is_hearsay(owner: &Owner) -> bool {
-    job_claim::job(owner).is_some_and(|job| job.job_id_source == Some(JobIdSource::Environment))
+    processes::job(owner).is_some_and(|job| job.job_id_source == Some(JobIdSource::Environment))
 }
 
 /// Whether an environment names the job.
 fn names(environment: &Environment, job: &JobName) -> bool {
     match job {
-        JobName::Number(number) => job_claim::job_id(environment) == Some(*number),
+        JobName::Number(number) => processes::job_id(environment) == Some(*number),
         JobName::Sluid(sluid) => {
             let own = environment.get("SLURM_JOB_SLUID");
             own.is_some_and(|own| own.value.lossy().eq_ignore_ascii_case(sluid))

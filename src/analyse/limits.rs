@@ -1,14 +1,13 @@
 //! The answer of `gpumap vgpu`: limits of HAMi-core and SoftMig.
 
+use super::joined_node::{JoinedNode, by_cgroup, in_scope};
+use super::processes::{self, Processes};
+use super::scope;
+use super::subject::AnalyseError;
 use crate::observation::{self, Observation};
 use crate::policy::TimeLimit;
 use crate::report::{Cgroup, Gpu, MappedRegion, Process, VgpuAnswer};
 use crate::vgpu::Survey;
-
-use super::error::AnalyseError;
-use super::joined_node::{JoinedNode, by_cgroup, in_scope};
-use super::processes::{self, Processes};
-use super::{asked_order, process_limits, scope};
 
 /// The answer of `gpumap vgpu` for everything in the observation's scope: the
 /// processes that have or were meant to have limits, and the regions that they
@@ -51,7 +50,7 @@ fn concerned(observation: &Observation, limit: &TimeLimit) -> Result<(Vec<Proces
     for cgroup in in_scope(observation)? {
         let inside = inside.get(&cgroup.path).map(Vec::as_slice).unwrap_or_default();
         let is_concerned = |process: &&&observation::Process| {
-            process_limits::of(process, &processes::holding(process, &join), None, &join).is_some()
+            processes::limits_of(process, &processes::holding(process, &join), None, &join).is_some()
         };
         let concerned: Vec<_> = inside.iter().filter(is_concerned).copied().collect();
         let processes: Vec<Process> =
@@ -60,6 +59,6 @@ fn concerned(observation: &Observation, limit: &TimeLimit) -> Result<(Vec<Proces
             cgroups.push(Cgroup { processes, ..Cgroup::default() });
         }
     }
-    asked_order::cgroups(observation, &mut cgroups);
+    scope::sort_cgroups(observation, &mut cgroups);
     Ok((cgroups.into_iter().flat_map(|cgroup| cgroup.processes).collect(), join.gpus))
 }

@@ -6,15 +6,14 @@ use std::collections::{BTreeSet, HashMap};
 use super::attachment::Tree;
 use super::diff::changes;
 use super::gpu_verdicts::gpu_verdicts;
-use super::policies::Policies;
+use super::policies::{self, Policies};
 use super::programs::writer_of;
-use super::rules;
+use crate::gpu;
 use crate::model::{CgroupPath, GpuKey, Owner, Verdict, Writer};
-use crate::observation::{Cgroup, Map, Observation, Process, Program, Text};
+use crate::observation::{self, Cgroup, Map, Observation, Process, Program, Text};
 use crate::policy::{AlwaysListed, Decoder, Policy, TimeLimit};
 use crate::report::{Change, Effective, Gpu, Omitted, PolicyEvent, PolicyProgram};
 use crate::visible::OpenableGpus;
-use crate::{gpu, observation};
 
 /// GPUs and MIG instances (`KEY/GI/CI`) by what a move does to them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -112,7 +111,7 @@ impl<'a> NodeComparison<'a> {
             after: Side::new(after),
             decoder: Decoder::of_programs(before.programs.iter().chain(&after.programs), limit),
             gpus,
-            always_listed: rules::always_listed(facts),
+            always_listed: policies::always_listed(facts),
             known: HashMap::new(),
             new_contents: new_contents(&before.maps, &after.maps),
         }

@@ -3,14 +3,13 @@
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
+use super::gpu_verdicts::GpuVerdicts;
+use super::joined_node::JoinedNode;
+use super::{allocated, levels, processes, sets};
 use crate::allocation::Numbering;
 use crate::model::{CgroupPath, Owner, OwnerKind};
 use crate::observation::{self, Text, UnseenProcesses};
 use crate::report::{OwnerSets, Process, USERS_NAMED};
-
-use super::gpu_verdicts::GpuVerdicts;
-use super::joined_node::JoinedNode;
-use super::{allocated, job_claim, levels, sets};
 
 /// One owner while the cgroups are gathered.
 #[derive(Debug, Default)]
@@ -157,7 +156,7 @@ impl<'a> Owners<'a> {
             depth: entry.depth,
             cgroup: entry.top.lossy().into_owned(),
             cgroup_hex: entry.top.hex(),
-            array_task: job_claim::array_task(&entry.owner, &facts),
+            array_task: processes::array_task(&entry.owner, &facts),
             users: users(&processes),
             processes: processes.len(),
             unseen: entry.unseen.clone(),
@@ -170,7 +169,7 @@ impl<'a> Owners<'a> {
             idle_seconds: None,
             shares: Vec::new(),
         };
-        let shares = super::sharing::of(&sets, &facts, &join.gpus);
+        let shares = super::sets::sharing(&sets, &facts, &join.gpus);
         answer.push(OwnerSets { shares, ..sets });
         for child in &entry.children {
             self.report(*child, join, numbering, granted, answer);

@@ -1,15 +1,16 @@
-//! The four sets of GPUs of one owner: allocated, allowed, asked for, held. Each has
-//! its own source, and none is inferred from another.
+//! The four sets of GPUs of one owner: allocated, allowed, asked for, held. Each has its
+//! own source, and none is inferred from another.
+//!
+//! Owners may share a GPU on purpose, by MIG, MPS, shards or interception. Two owners that
+//! may open one GPU are no fault then.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use crate::model::Verdict;
-use crate::model::{GpuKey, ValueState};
-use crate::observation::UnseenProcesses;
-use crate::report::{Asked, Gpu, GpuSet, Process};
-
 use super::gpu_verdicts::GpuVerdicts;
+use crate::model::{GpuKey, SharingMode, ValueState, Verdict};
+use crate::observation::{self, Environment, UnseenProcesses};
+use crate::report::{Asked, Gpu, GpuSet, OwnerSets, Process};
 
 /// The GPUs that at least one of these views allows.
 pub(super) fn allowed(views: &[Rc<GpuVerdicts>], gpus: &[Gpu]) -> GpuSet {
@@ -181,4 +182,54 @@ fn add(set: &mut GpuSet, key: GpuKey, verdict: Verdict) {
 fn tidy(set: &mut GpuSet) {
     set.why.sort();
     set.why.dedup();
+}
+
+/// How an owner shares its GPUs: `mig`, `mps`, `shard`, `interception`.
+pub(super) fn sharing(
+    sets: &OwnerSets,
+    processes: &[&observation::Process],
+    gpus: &[Gpu],
+) -> Vec<SharingMode> {
+    let says = |name: &str| environments(processes).any(|environment| environment.get(name).is_some());
+    let all = [
+        (SharingMode::Mig, uses_instances(sets, gpus)),
+        (
+            SharingMode::Mps,
+            says("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE") || processes.iter().any(|one| is_mps(one)),
+        ),
+        (SharingMode::Shard, says("SLURM_SHARDS_ON_NODE")),
+        (SharingMode::Interception, processes.iter().any(|one| is_intercepted(one))),
+    ];
+    all.into_iter().filter(|(_, shares)| *shares).map(|(mode, _)| mode).collect()
+}
+
+fn environments<'a>(processes: &[&'a observation::Process]) -> impl Iterator<Item = &'a Environment> {
+    let details = processes.iter().filter_map(|process| process.detail.as_ref());
+    details.filter_map(|detail| detail.at_exec.known())
+}
+
+/// Whether it may open some of the instances of a GPU and not all of them, or
+/// was allocated or holds instances.
+fn uses_instances(sets: &OwnerSets, gpus: &[Gpu]) -> bool {
+    let total: usize = gpus.iter().map(|gpu| gpu.mig.len()).sum();
+    let allowed = sets.allowed.instances.len();
+    let named = [&sets.allocated, &sets.visible, &sets.held];
+    (allowed > 0 && allowed < total) || named.iter().any(|set| !set.instances.is_empty())
+}
+
+/// Whether it has root's library of HAMi-core or SoftMig loaded, which is put
+/// between processes that share a GPU and the driver.
+fn is_intercepted(process: &observation::Process) -> bool {
+    let traces = process.detail.as_ref().and_then(|detail| detail.vgpu.as_ref());
+    let mut libraries = traces.into_iter().flat_map(|traces| &traces.libraries);
+    libraries.any(|library| {
+        let is_roots = library.file.known().is_some_and(|file| file.uid == 0 && file.mode & 0o002 == 0);
+        library.executable && is_roots
+    })
+}
+
+/// `nvidia-cuda-mps-server` owns the context of all its clients. A command name has
+/// 15 characters.
+fn is_mps(process: &observation::Process) -> bool {
+    process.comm.as_bytes() == b"nvidia-cuda-mps"
 }

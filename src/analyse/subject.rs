@@ -1,6 +1,6 @@
-//! The subject of a question about a policy, found in an observation.
+//! The subject of a question about a policy, found in an observation, and why there is
+//! no answer if it is not there.
 
-use super::error::AnalyseError;
 use crate::observation::{Cgroup, Observation, Program, Text};
 
 /// The subject of a question about a policy.
@@ -22,4 +22,18 @@ pub(super) fn cgroup<'a>(observation: &'a Observation, path: &Text) -> Result<&'
 /// The program with this id.
 pub(super) fn program(observation: &Observation, id: u32) -> Result<&Program, AnalyseError> {
     observation.programs.iter().find(|program| program.id == id).ok_or(AnalyseError::NoProgram(id))
+}
+
+/// Why analysis cannot answer.
+#[derive(Debug, thiserror::Error)]
+pub enum AnalyseError {
+    /// The observation does not hold the cgroup.
+    #[error("the observation has no cgroup {0:?}")]
+    NoCgroup(Text),
+    /// The observation does not hold the program.
+    #[error("the observation has no program {0}")]
+    NoProgram(u32),
+    /// `--allocated` names no GPU of this node.
+    #[error("--allocated: {0}")]
+    Allocated(String),
 }

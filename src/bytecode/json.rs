@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::Insn;
 use super::error::{Position, ReadError, shown};
-use super::hex::{HexByte, is_tag};
+use super::line::{HexByte, is_tag};
 use super::saved::SavedProgram;
 
 /// Reads one program (an array of instructions) or several (an array of

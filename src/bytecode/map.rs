@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::ReadError;
 use super::error::{MAX_BYTES, shown};
-use super::hex::HexByte;
+use super::line::HexByte;
 use crate::model::MapType;
 use crate::observation::{Answer, HexBytes, HiddenBytes, Map, MapEntry};
 

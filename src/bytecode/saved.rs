@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::assemble::{Assembled, assemble, normalise};
 use super::error::{MAX_INSNS, Position, ReadError, shown};
-use super::hex::is_tag;
+use super::line::is_tag;
 use super::{Insn, disasm, opcode, tag};
 use crate::observation::{Answer, HexBytes, Program};
 

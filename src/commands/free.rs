@@ -3,19 +3,18 @@
 use super::files;
 use super::invocation::{Failure, Invocation};
 use super::node::whole;
-use super::subject::{allocation, job_name};
+use super::subject::{allocation, job};
 use crate::analyse::{AnalyseError, CallerAllocation};
-use crate::audit;
 use crate::cli::{Exit, FreeArgs};
 use crate::model::{ProblemCode, Vacancy};
-use crate::render;
+use crate::{audit, render};
 
 /// Runs the command. A holder that was seen is an answer, whatever else could not be seen.
 pub(super) fn run(invocation: &mut Invocation<'_>, args: &FreeArgs) -> Result<Exit, Failure> {
     allocation::request(invocation, &args.allocation.slurm)?;
     let named = args.job.is_some() || args.allocation.slurm.from_env;
     let job = match named {
-        true => Some(job_name::one(invocation, args.job.as_deref(), args.allocation.slurm.from_env)?),
+        true => Some(job::one(invocation, args.job.as_deref(), args.allocation.slurm.from_env)?),
         false => None,
     };
     let granted = match args.devices.is_empty() {

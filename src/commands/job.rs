@@ -4,17 +4,17 @@ use std::path::Path;
 
 use super::files::{self, activity_state, saved};
 use super::invocation::{Failure, Invocation};
-use super::subject::job_cgroups::JobPart;
-use super::subject::{allocation, job_cgroups, job_name};
+use super::subject::allocation;
+use super::subject::job::{self, JobPart};
 use super::{check, node};
-use crate::analyse::{CallerAllocation, CommandAnswer};
+use crate::analyse::{self, CallerAllocation, CommandAnswer};
 use crate::cli::{Exit, JobArgs};
 use crate::model::{CgroupPath, FailOn, Owner, Request};
 use crate::observation::Observation;
-use crate::observe::CgroupTarget;
+use crate::observe::{self, CgroupTarget};
 use crate::owner::{AskedJob, AskedName, JobName};
 use crate::report::{AuditAnswer, Check, Finding, GpuNode, JobsAnswer, NodeAnswer};
-use crate::{analyse, audit, observe, render};
+use crate::{audit, render};
 
 /// Runs the command.
 pub(super) fn run(invocation: &mut Invocation<'_>, args: &JobArgs) -> Result<Exit, Failure> {
@@ -22,17 +22,17 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &JobArgs) -> Result<Exi
     if args.ids.is_empty() && !args.allocation.slurm.from_env {
         return list(invocation, args);
     }
-    let jobs = job_name::all(&args.ids, args.allocation.slurm.from_env)?;
+    let jobs = job::all(&args.ids, args.allocation.slurm.from_env)?;
     let (mut whole, is_for_people) = (None, !invocation.global.json);
     let (mut observation, parts) = match saved::from_option(invocation)? {
         Some(mut observation) => {
             whole = is_for_people.then(|| observation.clone());
-            let parts = parts(&jobs, |name| job_name::in_observation(&observation, name))?;
-            job_cgroups::narrow(&mut observation, &parts)?;
+            let parts = parts(&jobs, |name| job::in_observation(&observation, name))?;
+            job::narrow(&mut observation, &parts)?;
             (observation, parts)
         }
         None => {
-            let parts = parts(&jobs, |name| job_name::live(invocation, name))?;
+            let parts = parts(&jobs, |name| job::live(invocation, name))?;
             (live(invocation, &parts)?, parts)
         }
     };
@@ -122,7 +122,7 @@ fn live(invocation: &Invocation<'_>, parts: &[JobPart]) -> Result<Observation, F
     let names: Vec<JobName> = parts.iter().map(|part| part.job.clone()).collect();
     let mut observation = observe::jobs(&invocation.options(), &names)?;
     if parts.iter().any(|part| part.step.is_some()) {
-        job_cgroups::narrow(&mut observation, parts)?;
+        job::narrow(&mut observation, parts)?;
     }
     Ok(observation)
 }

@@ -10,7 +10,6 @@ mod activity;
 mod audit;
 mod cgroup;
 mod check;
-mod completions;
 mod denials;
 mod diff;
 mod doctor;
@@ -18,16 +17,15 @@ mod explain;
 mod export;
 mod fleet;
 mod free;
+mod generate;
 mod job;
 mod leftovers;
-mod man;
 mod node;
 mod page;
 mod pid;
 mod prog;
 mod repair;
 mod report;
-mod schema;
 mod snapshot;
 mod top;
 mod vgpu;
@@ -145,9 +143,9 @@ fn dispatch(invocation: &mut Invocation<'_>, command: &Command) -> Result<Exit, 
         Command::Report(args) => report::run(invocation, args),
         Command::Fleet(args) => fleet::run(invocation, args),
         Command::Snapshot(args) => snapshot::run(invocation, args),
-        Command::Schema(args) => schema::run(invocation, args),
-        Command::Completions(args) => completions::run(invocation, args),
-        Command::Man(args) => man::run(args),
+        Command::Schema(args) => generate::schema(invocation, args),
+        Command::Completions(args) => generate::completions(invocation, args),
+        Command::Man(args) => generate::man(args),
     }
 }
 

@@ -10,7 +10,6 @@ use super::invocation::{Failure, Invocation, cgroup_paths, envelope};
 use super::subject::devices::Devices;
 use super::subject::{self, Resolved};
 use crate::analyse::{CallerAllocation, Subject};
-use crate::apply::{self, Undone};
 use crate::audit::{self, Config};
 use crate::cli::device::{self, DeviceArgument};
 use crate::cli::{Exit, RepairArgs};
@@ -22,7 +21,8 @@ use crate::observation::{Observation, Problem, Text};
 use crate::observe::{self, CgroupTarget};
 use crate::owner::Directory;
 use crate::render;
-use crate::repair::{self, Like, PlannedSwap, RepairRequest};
+use crate::repair::apply::{self, Undone};
+use crate::repair::{self, Like, RepairRequest};
 use crate::report::{JournalsAnswer, RepairAnswer, RepairJournal, RepairsAnswer};
 
 /// Runs the command.
@@ -41,7 +41,10 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &RepairArgs) -> Result<
     if args.is_about_all() {
         return plan_all(invocation, args);
     }
-    let Planned { observation, path, request, payload, change } = plan(invocation, args)?;
+    want_facts(invocation);
+    let (observation, path) = resolve(invocation, args)?;
+    let request = request(invocation, args, &observation)?;
+    let (payload, change) = repair::prepare(&observation, &path, &request, &invocation.decoding)?;
     if !args.apply {
         return answer(invocation, &observation, payload);
     }
@@ -67,24 +70,19 @@ fn unhurried(invocation: &Invocation<'_>) -> observe::Options {
     observe::Options { deadline: None, ..invocation.options() }
 }
 
-struct Planned {
-    observation: Observation,
-    path: Text,
-    request: RepairRequest,
-    payload: RepairAnswer,
-    change: Option<PlannedSwap>,
-}
-
-fn plan(invocation: &mut Invocation<'_>, args: &RepairArgs) -> Result<Planned, Failure> {
-    want_facts(invocation);
-    let (observation, path) = resolve(invocation, args)?;
+/// What the command line asks for, with its files read and its devices looked up.
+fn request(
+    invocation: &mut Invocation<'_>,
+    args: &RepairArgs,
+    observation: &Observation,
+) -> Result<RepairRequest, Failure> {
     let like = match &args.like {
         Some(file) => Some(Like { observation: saved::load(invocation, file)?, name: files::name(file) }),
         None => None,
     };
-    let devices = Devices::of(invocation, &observation);
-    let at = args.at.as_ref().map(|at| around(invocation, &observation, at)).transpose()?;
-    let request = RepairRequest {
+    let devices = Devices::of(invocation, observation);
+    let at = args.at.as_ref().map(|at| around(invocation, observation, at)).transpose()?;
+    Ok(RepairRequest {
         like,
         allow: rules(&args.allow, &devices)?,
         allocated: args.allocated.clone(),
@@ -93,9 +91,7 @@ fn plan(invocation: &mut Invocation<'_>, args: &RepairArgs) -> Result<Planned, F
         direct: args.direct,
         at,
         words: words(args, invocation.global.gres_conf.as_deref()),
-    };
-    let (payload, change) = repair::prepare(&observation, &path, &request, &invocation.decoding)?;
-    Ok(Planned { observation, path, request, payload, change })
+    })
 }
 
 /// Plans for everybody of whom an audit finds that access was lost.

@@ -5,8 +5,7 @@ use std::path::Path;
 
 use super::files::{self, saved};
 use super::invocation::{Failure, Invocation, cgroup_paths, envelope};
-use super::subject::job_cgroups::{self, JobPart};
-use super::subject::job_name;
+use super::subject::job::{self, JobPart};
 use crate::cli::{Exit, VgpuArgs};
 use crate::model::{ProblemCode, RegionLayout};
 use crate::observation::{Observation, Problem, Scope, SharedRegion};
@@ -46,10 +45,10 @@ fn live(invocation: &Invocation<'_>, args: &VgpuArgs) -> Result<Observation, Fai
         return one_process(&options, pid);
     }
     if let Some(job) = &args.job {
-        let asked = job_name::parse(job)?;
-        let part = JobPart { job: job_name::live(invocation, &asked.job)?, step: asked.step };
+        let asked = job::parse(job)?;
+        let part = JobPart { job: job::live(invocation, &asked.job)?, step: asked.step };
         let mut observation = observe::jobs(&options, std::slice::from_ref(&part.job))?;
-        job_cgroups::narrow(&mut observation, &[part])?;
+        job::narrow(&mut observation, &[part])?;
         return Ok(observation);
     }
     let path = args.cgroup.as_deref().unwrap_or_else(|| Path::new("/"));
@@ -75,9 +74,9 @@ fn one_process(options: &observe::Options, pid: u32) -> Result<Observation, Fail
 /// Narrows a saved observation to what was asked about.
 fn narrow(mut observation: Observation, args: &VgpuArgs) -> Result<Observation, Failure> {
     if let Some(job) = &args.job {
-        let asked = job_name::parse(job)?;
-        let part = JobPart { job: job_name::in_observation(&observation, &asked.job)?, step: asked.step };
-        job_cgroups::narrow(&mut observation, &[part])?;
+        let asked = job::parse(job)?;
+        let part = JobPart { job: job::in_observation(&observation, &asked.job)?, step: asked.step };
+        job::narrow(&mut observation, &[part])?;
     } else if let Some(pid) = args.pid {
         let path = saved::cgroup_of_pid(&observation, pid)?;
         observation.scope = vec![Scope { path, recursive: false }];

@@ -11,6 +11,12 @@
 //! argument. There the probe is put at the second instruction. The return
 //! address is still where the stack pointer points, so probes at the return
 //! and arguments on the stack are found as at the entry.
+//!
+//! What it pays: in a virtual machine the second trap takes some 14 microseconds where one
+//! takes 0.4, and `activity` counts no function that would cost two. The launches of
+//! NVIDIA's driver begin in the second way (`cuLaunchKernel` of driver 550), and glibc's
+//! `setenv` on Ubuntu, as all that is compiled with `-fcf-protection`, in the first: they
+//! would not be counted, and cost two traps a call.
 
 /// What a call costs that passes the probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

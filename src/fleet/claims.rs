@@ -12,8 +12,8 @@ use std::collections::BTreeSet;
 
 use super::answer::Claim;
 use super::gather::{GatheredNode, Gatherer, newest};
-use super::node_name::short;
-use super::words::Word;
+use super::limits::Word;
+use super::line::short;
 use crate::model::ProblemCode;
 use crate::observation::Problem;
 

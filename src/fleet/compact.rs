@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use super::mask::Mask;
-use super::{owner, shapes};
+use sha2::{Digest as _, Sha256};
+
+use super::text::Mask;
+use super::{owners, shapes};
 use crate::model::{GpuKey, ProblemCode};
 use crate::observation::{Observation, Problem};
 use crate::report::{CompactGpu, CompactNode, CompactOwners, Gpu, GpuSet, NodeAnswer, OwnerSets};
-use sha2::{Digest as _, Sha256};
 
 /// Problems of each code that a compact document has in full.
 const SHOWN: usize = 3;
@@ -131,7 +132,7 @@ impl<'a> Devices<'a> {
     }
 
     fn add(&self, columns: &mut CompactOwners, row: &OwnerSets) {
-        columns.owner.push(owner::label(&row.owner, row.depth));
+        columns.owner.push(owners::label(&row.owner, row.depth));
         columns.depth.push(u8::try_from(row.depth).unwrap_or(u8::MAX));
         columns.processes.push(row.processes);
         columns.allocated.push(self.set(&row.allocated));

@@ -6,10 +6,9 @@ use std::collections::BTreeMap;
 use super::compact_form::{Columns, Compact, Gpu};
 use super::document::Answer;
 use super::limits::{CELLS, Refusal};
-use super::mask::{DEVICES, Mask};
-use super::owners::{OwnerSets, Set};
-use super::text::{Device, Pairs, Short, Str};
-use super::{owner, shapes};
+use super::owners::{self, OwnerSets, Set};
+use super::shapes;
+use super::text::{DEVICES, Device, Mask, Pairs, Short, Str};
 
 /// The compact form of an answer with these owners.
 pub(super) fn compact<'a>(answer: &Answer<'a>, owners: &[OwnerSets]) -> Result<Compact<'a>, Refusal> {
@@ -90,7 +89,7 @@ impl Devices {
     }
 
     fn add(&mut self, columns: &mut Columns<'_>, row: &OwnerSets) {
-        columns.owner.0.push(owner::label(&row.owner, row.depth).into());
+        columns.owner.0.push(owners::label(&row.owner, row.depth).into());
         columns.depth.0.push(u8::try_from(row.depth).unwrap_or(u8::MAX));
         columns.processes.0.push(row.processes);
         columns.allocated.0.push(self.mask(&row.allocated));

@@ -5,17 +5,16 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::error::Category;
 
-use super::answer::{Audited, Claim, Gaps, Newest, State, digest};
+use super::answer::{self, Audited, Claim, Gaps, Newest, State, digest};
 use super::compact::compact;
 use super::compact_form::Compact;
 use super::document::{self, Answer};
+use super::inventory::Tables;
 use super::kept::{Kept, Room};
-use super::limits::{self, Refusal};
-use super::line::is_of_name;
+use super::limits::{self, Refusal, Word, cut};
+use super::line::{self, is_of_name};
 use super::pieces::{InputPosition, LONGEST_DOCUMENT, Other, Sink};
-use super::tables::Tables;
-use super::words::{Word, cut};
-use super::{audited, full, node_name, owners, state};
+use super::{full, owners, state};
 use crate::analyse::{self, CallerAllocation, CommandAnswer as _, TimeLimit};
 use crate::audit::{self, Config};
 use crate::model::ProblemCode;
@@ -24,18 +23,24 @@ use crate::report;
 
 /// The longest name of a node: what uname(2) has room for.
 const NAME: usize = 64;
+
 /// Documents that cannot be used and are reported one by one.
 const TOLD: usize = 200;
+
 /// How far the clock of a node may be ahead.
 const AHEAD: SignedDuration = SignedDuration::from_mins(1);
+
 /// Nodes of one report.
 const NODES: usize = 1 << 17;
+
 /// Bytes of all that is kept of documents: different words, grants, rows of jobs and of
 /// findings. 10,000 nodes of 50 jobs take some 60 MiB. What a hostile node makes up has
 /// an end here.
 const ROOM: usize = if cfg!(test) { 1 << 20 } else { 256 << 20 };
+
 /// Lines of one input that are no document and are reported one by one.
 const TEXTS: usize = 3;
+
 /// Characters that are shown of text that is no document.
 const SHOWN: usize = 60;
 
@@ -190,7 +195,7 @@ impl Gatherer {
         }
         let head = self.head(&answer.host.name, answer.taken_at.parse().ok(), bytes, name)?;
         if is_audit {
-            audited::check(answer)?;
+            answer::check(answer)?;
         }
         let state = match answer.observation {
             _ if is_node => Some(self.state_of_answer(answer, bytes)?),
@@ -206,7 +211,7 @@ impl Gatherer {
         };
         if is_audit {
             let (tables, room) = (&mut self.tables, &mut self.room);
-            let what = audited::of_answer(tables, answer);
+            let what = answer::of_answer(tables, answer);
             let what = Audited { kept: Room::findings_of_answer(room, tables, answer), ..what };
             let gaps = state::gaps(tables, answer);
             self.add_audit(head, what, gaps);
@@ -235,7 +240,7 @@ impl Gatherer {
         let unknown = payload.has_unknown();
         let found = payload.findings.as_slice();
         let kept = Room::findings_of(&mut self.room, &mut self.tables, found);
-        let what = Audited { kept, ..audited::of_payload(&mut self.tables, &payload) };
+        let what = Audited { kept, ..answer::of_payload(&mut self.tables, &payload) };
         let gaps = state::gaps_of(&mut self.tables, &observation, unknown);
         self.add_audit(head, what, gaps);
         let gaps = state::gaps_of(&mut self.tables, &observation, unknown);
@@ -331,7 +336,7 @@ impl Gatherer {
             return Err(Refusal::why(format!("there are more than {NODES} nodes")));
         }
         let taken_at = taken_at.ok_or_else(|| Refusal::why("it does not say when it was made"))?;
-        let other_name = from.filter(|from| !node_name::is_same(from, name));
+        let other_name = from.filter(|from| !line::is_same(from, name));
         let is_own = from.is_some() && other_name.is_none();
         let claim = if is_own { Claim::Own } else { Claim::Other };
         let is_future = self.now.is_some_and(|now| taken_at > now.saturating_add(AHEAD).unwrap_or(now));
@@ -409,8 +414,8 @@ impl Intake<'_> {
     /// The name under which a document came: that of its label, or of its file.
     fn read(&mut self, place: InputPosition<'_>, bytes: &[u8]) -> Result<(), Refusal> {
         let name = match place.label {
-            Some(label) => node_name::of_label(label),
-            None => node_name::of_file(self.name),
+            Some(label) => line::of_label(label),
+            None => line::of_file(self.name),
         };
         self.gatherer.source =
             digest(format!("{}\0{}", self.name, place.label.unwrap_or_default()).as_bytes());

@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::gather::Gatherer;
-use super::grant::{Grant, GrantNumber, GrantRow};
 use super::hostlist;
-use super::words::Word;
+use super::inventory::{Grant, GrantNumber, GrantRow};
+use super::limits::Word;
 use crate::model::GrantedSet;
 use crate::report::{FleetJobs, JobDifference, JobGrant};
 

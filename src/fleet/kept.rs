@@ -7,10 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::compact_form::{Columns, Compact, Gpu, MaskColumn};
 use super::document::{Answer, Finding};
-use super::mask::Mask;
-use super::tables::Tables;
-use super::text::{Key, Str};
-use super::words::{Word, Words};
+use super::inventory::Tables;
+use super::limits::{Word, Words};
+use super::text::{Key, Mask, Str};
 use crate::analyse;
 use crate::model::{Membership, Severity};
 use crate::report::{self, FleetOwner, FleetOwners, FleetSet, GpuNumbers, MatrixCell};
@@ -253,6 +252,7 @@ fn named(gpus: &[Gpu<'_>]) -> (GpuNumbers, Vec<Named>) {
 /// Owners of all nodes together: some 50 MiB. 10,000 nodes of 50 jobs with their steps
 /// and tasks have more; the page has room for fewer.
 const OWNERS: usize = 1 << 20;
+
 /// Findings of all nodes together: some 30 MiB.
 const FINDINGS: usize = 1 << 20;
 

@@ -8,52 +8,40 @@
 
 mod alike;
 mod answer;
-mod audited;
-mod baseline;
 mod claimed_twice;
 mod claims;
 mod compact;
 mod compact_form;
 mod document;
 mod drift;
+#[cfg(test)]
+mod drift_tests;
 mod findings;
 mod full;
 mod gather;
-mod grant;
 mod hostlist;
 mod inventory;
 mod jobs;
 mod kept;
 mod limits;
 mod line;
-mod line_buffer;
-mod mask;
-mod node_name;
-mod owner;
 mod owners;
+#[cfg(test)]
+mod page_tests;
 mod pieces;
 mod problems;
-mod scan;
 mod sections;
 mod shapes;
 mod state;
 mod stream;
 mod summary;
-mod tables;
+#[cfg(test)]
+mod tests;
 mod text;
-mod times;
-mod words;
 
-pub use baseline::{BadBaseline, Baseline};
 pub use compact::{compact, first_problems};
+pub use findings::{BadBaseline, Baseline};
 pub use gather::{Gatherer, Intake};
 pub use pieces::{InputPosition, LONGEST_DOCUMENT, Other, Sink};
 pub use stream::Stream;
 pub use summary::{FleetQuestion, page, report};
-
-#[cfg(test)]
-mod drift_tests;
-#[cfg(test)]
-mod page_tests;
-#[cfg(test)]
-mod tests;

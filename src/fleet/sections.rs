@@ -4,16 +4,19 @@ use std::cmp::Reverse;
 
 use super::gather::{GatheredNode, Gatherer};
 use super::kept::{Kept, KeptFinding};
+use super::limits::Words;
 use super::problems;
-use super::words::Words;
 use crate::model::{Severity, Time};
 use crate::report::{Fleet, FleetNode, FleetNodeFinding, FleetOwners, FleetPage, PageCut};
 
 /// Sections of nodes.
 const NODES: usize = 2_000;
+
 /// Findings of one node, and of all.
 const FINDINGS_OF_ONE: usize = 100;
+
 const FINDINGS: usize = 5_000;
+
 /// Owners of all nodes: jobs first, then what is inside of them.
 const OWNERS: usize = 20_000;
 

@@ -5,18 +5,16 @@ use std::collections::BTreeMap;
 use super::answer::{Gaps, Identity, JobRow, State};
 use super::compact_form::Compact;
 use super::document::{self, Answer};
-use super::inventory::Inventory;
+use super::inventory::{Inventory, Tables};
 use super::kept::Kept;
-use super::limits::{CELLS, Refusal};
-use super::mask::{DEVICES, Mask};
-use super::owner::job_of_text;
-use super::tables::Tables;
-use super::text::{Key, Str};
-use super::words::{Word, cut};
+use super::limits::{CELLS, Refusal, Word, cut};
+use super::owners::job_of_text;
+use super::text::{DEVICES, Key, Mask, Str};
 use crate::observation::Observation;
 
 /// Drivers and kinds of owners that count of one node.
 const KINDS: usize = 32;
+
 /// Codes of problems that count of one node.
 const CODES: usize = 64;
 

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::baseline::Baseline;
+use super::findings::{self, Baseline};
 use super::gather::{GatheredNode, Gatherer};
-use super::node_name::{is_same, short};
-use super::{claimed_twice, claims, drift, findings, hostlist, jobs, problems, sections, times};
+use super::line::{is_same, short};
+use super::{claimed_twice, claims, drift, hostlist, jobs, problems, sections};
 use crate::model::{FailOn, ProblemCode};
 use crate::observation::Problem;
 use crate::report::{Fleet, FleetNodes, FleetPage, NodeSet};
@@ -43,7 +43,7 @@ fn settled(gatherer: &mut Gatherer, question: &FleetQuestion) -> (Fleet, Vec<Pro
         drift: drift::of(gatherer),
         claimed_twice: claimed_twice::of(gatherer),
         jobs: jobs::of(gatherer),
-        times: times::of(gatherer),
+        times: problems::times(gatherer),
         ..Fleet::default()
     };
     findings::fill(&mut fleet, gatherer, &question.baseline, question.fail_on);

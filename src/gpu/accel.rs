@@ -1,16 +1,15 @@
 //! Lists accelerators that are no GPUs: the accel class (Gaudi, qaic, NPUs), and
 //! drivers with a dynamic major of their own (older Gaudi, AWS Neuron).
 
+use super::facts::{ACCEL, Majors, Pci, chars, nodes, number, target, under};
+use super::pci::PciAddress;
 use crate::model::Vendor;
 use crate::observation::GpuFacts;
 use crate::report::Gpu;
 
-use super::devices::{ACCEL, Majors};
-use super::facts::{Pci, chars, nodes, number, target, under};
-use super::pci::PciAddress;
-
 /// The accel class in sysfs.
 pub(super) const CLASS: &str = "/sys/class/accel/";
+
 /// Node names and the `/proc/devices` names of drivers with a major of their
 /// own.
 const OWN_MAJOR: [(&str, &str); 2] = [("/dev/hl", "habanalabs"), ("/dev/neuron", "neuron")];

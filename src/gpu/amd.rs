@@ -3,14 +3,12 @@
 
 use std::collections::BTreeSet;
 
+use super::drm::{DrmMinor, cards};
+use super::facts::{DRM, Pci, amd_uuid, nodes, number, text, under};
+use super::pci::PciAddress;
 use crate::model::Vendor;
 use crate::observation::GpuFacts;
 use crate::report::Gpu;
-
-use super::devices::DRM;
-use super::drm::{DrmMinor, cards};
-use super::facts::{Pci, amd_uuid, nodes, number, text, under};
-use super::pci::PciAddress;
 
 /// KFD's compute nodes.
 const NODES: &str = "/sys/class/kfd/kfd/topology/nodes/";

@@ -1,16 +1,15 @@
 //! Lists DRM devices: the card and render nodes of every GPU, and the GPUs that are
 //! known by them alone (Intel; AMD without KFD; open drivers of others).
 
+use super::facts::{DRM, Pci, amd_uuid, nodes, number, target, under};
+use super::pci::PciAddress;
 use crate::model::Vendor;
 use crate::observation::GpuFacts;
 use crate::report::Gpu;
 
-use super::devices::DRM;
-use super::facts::{Pci, amd_uuid, nodes, number, target, under};
-use super::pci::PciAddress;
-
 /// The DRM class in sysfs.
 pub(super) const CLASS: &str = "/sys/class/drm/";
+
 /// Drivers that have no GPU, and AMD's partitions: amdgpu makes the render nodes of
 /// all possible partitions, so only KFD tells which exist.
 const NO_GPU: [&str; 3] = ["vgem", "vkms", "amdgpu_xcp"];

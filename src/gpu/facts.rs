@@ -1,13 +1,13 @@
-//! Looks things up in the facts: attribute values, `Key: value` files, PCI
-//! attributes, the nodes of a device number.
+//! Looks things up in the facts: attribute values, `Key: value` files, PCI attributes, the
+//! nodes of a device number, and in `/proc/devices` which driver registered which major
+//! number on this boot.
 
 use std::ops::Bound;
 
-use crate::model::DeviceType;
-use crate::observation::{DeviceNode, GpuFacts};
-use crate::report::GpuNode;
-
 use super::pci::PciAddress;
+use crate::model::DeviceType;
+use crate::observation::{DeviceNode, GpuFacts, RegisteredDriver};
+use crate::report::GpuNode;
 
 /// Files below `prefix`: the rest of each path, and the text.
 pub(super) fn under<'a>(facts: &'a GpuFacts, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
@@ -110,6 +110,59 @@ pub(super) fn amd_uuid(unique_id: u64) -> Option<String> {
     (unique_id != 0).then(|| format!("GPU-{unique_id:016x}"))
 }
 
+/// Major of the NVIDIA GPUs, fixed (`nv-chardev-numbers.h`, `devices.txt`).
+pub(super) const NVIDIA: u32 = 195;
+
+/// Last minor of [`NVIDIA`] that is a GPU (`nv-chardev-numbers.h`).
+pub(super) const NVIDIA_LAST_GPU: u32 = 247;
+
+/// Minor of `/dev/nvidia-modeset`.
+pub(super) const NVIDIA_MODESET: u32 = 254;
+
+/// Minor of `/dev/nvidiactl`.
+pub(super) const NVIDIA_CTL: u32 = 255;
+
+/// Major of the DRM class, fixed (`include/drm/drm_drv.h`, `devices.txt`).
+pub(super) const DRM: u32 = 226;
+
+/// First minor of [`DRM`] that is a render node.
+pub(super) const DRM_FIRST_RENDER: u32 = 128;
+
+/// Major of the accel class, fixed (`include/drm/drm_accel.h`).
+pub(super) const ACCEL: u32 = 261;
+
+/// The character major that a driver registered on this boot.
+pub fn char_major(facts: &GpuFacts, driver: &str) -> Option<u32> {
+    Majors::new(facts).char_major(driver)
+}
+
+/// The registrations of one boot, in the file's order.
+pub(super) struct Majors(Vec<RegisteredDriver>);
+
+impl Majors {
+    /// Those of the facts; none if the file is not there.
+    pub(super) fn new(facts: &GpuFacts) -> Self {
+        Self(facts.drivers().unwrap_or_default())
+    }
+
+    /// The names registered for a major; several drivers can share one.
+    pub(super) fn names(&self, kind: DeviceType, major: u32) -> impl Iterator<Item = &str> {
+        let matches = self.0.iter().filter(move |driver| (driver.kind, driver.major) == (kind, major));
+        matches.map(|driver| driver.name.as_str())
+    }
+
+    /// The first character major registered under a name.
+    pub(super) fn char_major(&self, name: &str) -> Option<u32> {
+        let driver = self.0.iter().find(|driver| driver.kind == DeviceType::Char && driver.name == name);
+        driver.map(|driver| driver.major)
+    }
+
+    /// Whether nothing is known: the file was not there.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,5 +190,27 @@ mod tests {
             facts.files.insert(path.to_owned(), String::new());
         }
         assert_eq!(under(&facts, "/b/").map(|(rest, _)| rest).collect::<Vec<_>>(), ["1", "2"]);
+    }
+
+    fn facts(devices: &str) -> GpuFacts {
+        let files = [("/proc/devices".to_owned(), devices.to_owned())].into();
+        GpuFacts { files, ..GpuFacts::default() }
+    }
+
+    #[test]
+    fn sections_and_shared_majors() {
+        let text = "Character devices:\n  1 mem\n195 nvidia\n195 nvidiactl\n510 nvidia-uvm\n\nBlock devices:\n  1 x\n";
+        let facts = facts(text);
+        let majors = Majors::new(&facts);
+        assert_eq!(majors.names(DeviceType::Char, 195).collect::<Vec<_>>(), ["nvidia", "nvidiactl"]);
+        assert_eq!(majors.names(DeviceType::Block, 1).collect::<Vec<_>>(), ["x"]);
+        assert_eq!(majors.char_major("nvidia-uvm"), Some(510));
+        assert_eq!(majors.char_major("x"), None);
+    }
+
+    #[test]
+    fn text_outside_sections_is_ignored() {
+        let facts = facts("195 nvidia\nCharacter devices:\nx y\n 7\n-1 z\n");
+        assert!(Majors::new(&facts).is_empty());
     }
 }

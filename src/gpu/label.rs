@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::facts::{Majors, NVIDIA, NVIDIA_CTL, NVIDIA_LAST_GPU, NVIDIA_MODESET};
 use crate::model::DeviceType;
 use crate::observation::GpuFacts;
-
-use super::devices::{Majors, NVIDIA, NVIDIA_CTL, NVIDIA_LAST_GPU, NVIDIA_MODESET};
 
 /// Numbers that are the same on every Linux (`admin-guide/devices.txt`).
 const FIXED: [(u32, u32, &str); 13] = [
@@ -23,6 +22,7 @@ const FIXED: [(u32, u32, &str); 13] = [
     (10, 229, "fuse"),
     (10, 232, "kvm"),
 ];
+
 /// Majors of Unix98 pseudo terminals.
 const PTS: std::ops::RangeInclusive<u32> = 136..=143;
 

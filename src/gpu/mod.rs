@@ -8,10 +8,8 @@
 
 mod accel;
 mod amd;
-mod devices;
 mod drm;
 mod facts;
-mod key;
 mod label;
 mod mig_list;
 mod named;
@@ -22,8 +20,7 @@ mod shared;
 
 use crate::observation::GpuFacts;
 use crate::report::Gpu;
-
-pub use devices::char_major;
+pub use facts::char_major;
 pub use label::{Labels, describe, driver_names};
 pub use named::{NameError, named};
 pub use shared::{SharedNode, shared_nodes};
@@ -54,8 +51,8 @@ pub fn inventory(facts: &GpuFacts) -> Vec<Gpu> {
     gpus.extend(drm::list(facts, &entries, &gpus));
     gpus.extend(accel::list(facts));
     gpus.extend(nodes::driverless(facts));
-    key::sort(&mut gpus);
-    key::assign(&mut gpus);
+    pci::sort(&mut gpus);
+    pci::assign(&mut gpus);
     mig_list::name(facts, &mut gpus);
     gpus
 }

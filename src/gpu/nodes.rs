@@ -4,13 +4,11 @@
 
 use std::collections::BTreeSet;
 
+use super::facts::{ACCEL, DRM, DRM_FIRST_RENDER, NVIDIA, NVIDIA_LAST_GPU, chars, nodes, number, under};
+use super::{accel, drm};
 use crate::model::Vendor;
 use crate::observation::GpuFacts;
 use crate::report::Gpu;
-
-use super::devices::{ACCEL, DRM, DRM_FIRST_RENDER, NVIDIA, NVIDIA_LAST_GPU};
-use super::facts::{chars, nodes, number, under};
-use super::{accel, drm};
 
 /// One GPU for each device number of a class without driver files. The vendor of a
 /// render node is unknown then: it is `drm`, or `accel` for the accel class.

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::devices::{DRM, Majors, NVIDIA};
 use super::drm::DrmMinor;
-use super::facts::{Pci, nodes, number, text, under, value};
+use super::facts::{DRM, Majors, NVIDIA, Pci, nodes, number, text, under, value};
 use super::pci::PciAddress;
 use crate::model::Vendor;
 use crate::observation::GpuFacts;
@@ -78,6 +77,7 @@ fn is_uuid(text: &str) -> bool {
 /// Name of the capability nodes' driver in `/proc/devices`; the major is
 /// dynamic.
 pub(super) const DRIVER: &str = "nvidia-caps";
+
 /// The table of all possible instances: `gpu0/gi1/ci0/access 13`.
 const MINORS: &str = "/proc/driver/nvidia-caps/mig-minors";
 

@@ -4,11 +4,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::facts::{Majors, NVIDIA, NVIDIA_CTL, NVIDIA_MODESET, chars, under};
 use crate::model::SharedRole;
 use crate::observation::GpuFacts;
-
-use super::devices::{Majors, NVIDIA, NVIDIA_CTL, NVIDIA_MODESET};
-use super::facts::{chars, under};
 
 /// One shared node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -3,9 +3,8 @@
 use std::fs::File;
 
 use super::cgroups::mounts::Mounts;
-use super::processes::environment::filter;
+use super::processes::environment::at_exec;
 use super::processes::mapped_files::{self, Role};
-use super::processes::mappings;
 use super::{procfile, scanner};
 use crate::observation::Environment;
 
@@ -20,7 +19,7 @@ pub fn elf(file: File) {
 pub fn kernel_texts(bytes: &[u8]) {
     let mounts = Mounts::parse(bytes);
     let _mode = mounts.mode();
-    for mapping in mappings::mappings(bytes) {
+    for mapping in mapped_files::mappings(bytes) {
         let _name = (mapping.name(), mapping.file());
     }
     if let Some(stat) = procfile::parse_stat(bytes) {
@@ -33,5 +32,5 @@ pub fn kernel_texts(bytes: &[u8]) {
 
 /// Reads bytes as an environment.
 pub fn environment(bytes: &[u8]) -> Environment {
-    filter::fuzzing(bytes)
+    at_exec::fuzzing(bytes)
 }

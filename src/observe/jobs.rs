@@ -20,9 +20,9 @@ use super::cgroups::walk::{self, VisitedCgroup, WalkPlan, parse_pids};
 use super::error::ObserveError;
 use super::options::{CgroupTarget, Options};
 use super::problems::Log;
-use super::processes::sieve::Sieve;
-use super::processes::survey::{Surveyed, survey};
-use super::processes::{collect, step_daemon};
+use super::processes::collect::{self, Surveyed, survey};
+use super::processes::step_daemon;
+use super::processes::wanted::Sieve;
 use super::{clock, host, site_config};
 use crate::model::{CgroupPath, Owner, ProblemCode};
 use crate::observation::{Environment, Observation, Problem, Process, Scope};
@@ -34,9 +34,11 @@ use crate::sys::retry::again;
 /// Levels below a scheduler's directory down to its jobs: CraneSched's
 /// `overflow` and Slurm v1's uids are between.
 const LEVELS: usize = 2;
+
 /// Levels of the whole hierarchy that are looked at; each holds an open
 /// descriptor.
 const MAX_DEPTH: usize = 256;
+
 /// Bytes of `cgroup.procs` in the directory of a step's daemon.
 const LIMIT: usize = 256 << 10;
 
@@ -313,6 +315,7 @@ fn is_anchor(name: &CStr) -> bool {
 
 /// How often the job's cgroups are searched while they are being removed.
 const TRIES: usize = 5;
+
 /// Seconds by which the clock of Slurm's controller, which tells when a job began,
 /// may be ahead of this node's: authentication fails beyond that (munge's default
 /// time to live is 300 seconds).

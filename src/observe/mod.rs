@@ -21,7 +21,6 @@ mod error;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 pub mod gpu;
-mod hidepid;
 mod host;
 mod jobs;
 pub mod monitor;

@@ -14,7 +14,7 @@ use nix::unistd::Pid;
 use super::cgroups::hierarchy::Hierarchy;
 use super::cgroups::query::UNMOUNTED;
 use super::cgroups::walk::{OUTSIDE, VisitedCgroup, WalkPlan};
-use super::hidepid::hidepid;
+use super::mountinfo::hidepid;
 use super::options::Options;
 use super::pinned::{self, PinnedProcess};
 use super::problems::Log;
@@ -28,8 +28,11 @@ use crate::sys::stat::stat_at;
 /// Inode numbers of the node's own namespaces, `PROC_*_INIT_INO` of
 /// `linux/proc_ns.h`: the same on every kernel since Linux 3.8.
 const NAMESPACES: [(&str, u64); 3] = [("user", 0xEFFF_FFFD), ("cgroup", 0xEFFF_FFFB), ("pid", 0xEFFF_FFFC)];
+
 const NODE_PIDS: &str = "gpumap in the node's pid namespace: outside of the container, or with hostPID";
+
 const UNNUMBERED: &str = "cgroup.procs numbers them in another pid namespace than the one of --proc";
+
 const UNREAD: &str = "they are there and could not be read";
 
 /// The namespaces (`user`, `cgroup`, `pid`) of gpumap that are not the node's.

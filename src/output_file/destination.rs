@@ -8,6 +8,7 @@
 
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString, OsStr, OsString};
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path};
@@ -20,8 +21,6 @@ use nix::sys::statfs::{PROC_SUPER_MAGIC, fstatfs};
 use nix::unistd::geteuid;
 
 use crate::sys::retry::again;
-
-use super::error::OutputError;
 
 /// Symbolic links that are followed (`MAXSYMLINKS`, `linux/namei.h`).
 const LINK_LIMIT: usize = 40;
@@ -193,4 +192,32 @@ fn open(at: impl AsFd, name: &CStr) -> Result<OwnedFd, Errno> {
 
 fn flags() -> OFlag {
     OFlag::O_PATH | OFlag::O_CLOEXEC
+}
+
+/// Why nothing was written.
+#[derive(Debug, thiserror::Error)]
+pub enum OutputError {
+    /// The name leads where gpumap does not write.
+    #[error("{why}")]
+    Refused {
+        /// The reason.
+        why: String,
+        /// The advice.
+        needs: &'static str,
+    },
+    /// A system call failed.
+    #[error("{0}")]
+    System(#[from] io::Error),
+}
+
+impl From<Errno> for OutputError {
+    fn from(errno: Errno) -> Self {
+        Self::System(errno.into())
+    }
+}
+
+impl OutputError {
+    pub(super) fn refused(why: impl Into<String>, needs: &'static str) -> Self {
+        Self::Refused { why: why.into(), needs }
+    }
 }

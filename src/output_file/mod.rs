@@ -1,7 +1,7 @@
 //! Writes files that the user named.
 //!
 //! gpumap often runs as root, and another user may have made the name of a file
-//! lead elsewhere. So a name is followed step by step (`place`), and what
+//! lead elsewhere. So a name is followed step by step (`destination`), and what
 //! is found at its end decides what happens:
 //!
 //! - nothing or a regular file: a new file is written completely and then
@@ -9,23 +9,21 @@
 //!   readable by its owner alone (mode 0600), unless it is meant for everybody (0644).
 //! - a FIFO or a character device, such as `/dev/null`, or an open file of the
 //!   caller by the name `/dev/stdout` or `/dev/fd/N`: it is written to, and
-//!   stays what it is (`through`).
+//!   stays what it is.
 //! - anything else is refused.
 
 mod destination;
-mod error;
 mod replace;
-mod through;
 
 use std::ffi::CStr;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
 
+use destination::Destination;
 use nix::sys::stat::Mode;
 
-use destination::Destination;
-pub use error::OutputError;
+pub use destination::OutputError;
 
 /// What everybody may read (0644).
 const PUBLIC: Mode = Mode::S_IRUSR.union(Mode::S_IWUSR).union(Mode::S_IRGRP).union(Mode::S_IROTH);
@@ -42,7 +40,7 @@ pub fn save(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -
         Destination::File { directory, name } => {
             replace::replace(&directory, &name, Mode::S_IRUSR | Mode::S_IWUSR, write)
         }
-        Destination::Stream(target) => through::write(&target, write),
+        Destination::Stream(target) => replace::write(&target, write),
     }
 }
 

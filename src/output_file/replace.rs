@@ -1,26 +1,30 @@
 //! Replaces a file atomically: a new one is written, synced and renamed.
 //!
 //! tempfile's `persist` would do it by path names. Here every call is relative to the
-//! directory that `place` opened and checked, so that nobody can exchange the
+//! directory that `destination` opened and checked, so that nobody can exchange the
 //! directory in between.
+//!
+//! A FIFO, a character device or a file that the caller has open is written to as it is.
 
 use std::collections::hash_map::RandomState;
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::io::{self, BufWriter, Write};
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, openat, renameat};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::{Mode, fchmod};
 use nix::unistd::{UnlinkatFlags, linkat, unlinkat};
 
-use super::error::OutputError;
+use super::destination::OutputError;
 use crate::sys::retry::again;
 
 /// Names that are tried for the new file.
 const TRIES: usize = 16;
+
 /// The mode of a file while it is written.
 const PRIVATE: Mode = Mode::S_IRUSR.union(Mode::S_IWUSR);
 
@@ -110,4 +114,56 @@ fn with_new_name<T>(mut make: impl FnMut(&CStr) -> Result<T, Errno>) -> Result<(
         }
     }
     Err(Errno::EEXIST.into())
+}
+
+/// Milliseconds that a reader may take nothing.
+const PATIENCE: u16 = 10_000;
+
+/// Opens the file of the handle, and writes. Opening does not wait for a reader, and
+/// writing waits for a limited time. A regular file keeps its contents; the output
+/// is appended.
+pub(super) fn write(
+    target: &OwnedFd,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), OutputError> {
+    let flags = OFlag::O_WRONLY | OFlag::O_APPEND | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+    let name = format!("/proc/self/fd/{}", target.as_raw_fd());
+    let file = match again(|| openat(AT_FDCWD, name.as_str(), flags, Mode::empty())) {
+        Err(Errno::ENXIO) => {
+            return Err(OutputError::refused("nobody reads from it", "start the reader first"));
+        }
+        file => File::from(file?),
+    };
+    let mut out = BufWriter::new(Patient(&file));
+    write(&mut out)?;
+    Ok(out.flush()?)
+}
+
+/// Waits for a reader that takes its time, up to [`PATIENCE`].
+struct Patient<'a>(&'a File);
+
+impl Write for Patient<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        loop {
+            match (&mut &*self.0).write(bytes) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait()?,
+                written => return written,
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Patient<'_> {
+    fn wait(&self) -> io::Result<()> {
+        let mut wanted = [PollFd::new(self.0.as_fd(), PollFlags::POLLOUT)];
+        match poll(&mut wanted, PollTimeout::from(PATIENCE)) {
+            Ok(0) => Err(io::Error::new(io::ErrorKind::TimedOut, "its reader takes nothing")),
+            Err(Errno::EINTR) | Ok(_) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
 }

@@ -10,8 +10,6 @@ mod asked;
 mod container;
 mod directory;
 mod engine;
-mod inner;
-mod job;
 mod path_name;
 mod pattern;
 mod scan;
@@ -21,12 +19,10 @@ mod trusted_names;
 mod unit;
 
 use crate::model::{Owner, OwnerPart};
-
-pub use asked::{AskedJob, AskedName, AskedStep};
+pub use asked::{AskedJob, AskedName, AskedStep, JobName};
 pub use directory::Directory;
-pub use inner::{inner_job, runs_slurm};
-pub use job::JobName;
 pub use pattern::mistake as pattern_mistake;
+pub use scan::{inner_job, runs_slurm};
 pub(crate) use slurm::{job_of_socket, job_of_title};
 pub use trusted_names::TrustedNames;
 

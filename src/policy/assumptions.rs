@@ -24,10 +24,10 @@
 //!
 //! 4. Only the maps in its own list, and the maps inside those, unless it goes
 //!    on in another program: `bpf_prog::aux::used_maps`, filled by
-//!    `resolve_pseudo_ldimm64`. `clobber`, `stores`; `alias::a_store_through_an_outer_map`,
+//!    `resolve_pseudo_ldimm64`. `written`, `stores`; `alias::a_store_through_an_outer_map`,
 //!    `alias::an_update_through_an_outer_map`.
 //! 5. No map with `BPF_F_RDONLY_PROG`: `check_map_access_type`. Helpers that
-//!    gpumap does not know are excepted (CVE-2024-49861). `clobber::handed`.
+//!    gpumap does not know are excepted (CVE-2024-49861). `written::handed`.
 //! 6. A kernel function may end the program (`bpf_throw`), so that the path is
 //!    lost, and what comes after it may write: `machine::lose`;
 //!    `lost::after_a_kernel_function`, `lost::for_the_next_program`, where no
@@ -180,13 +180,13 @@
 //!     the next falls through; whether calls to nowhere and those of functions are
 //!     counted differs between kernels. What `bpf_get_local_storage` gives it is its caller's, so one that
 //!     has such a map is not followed.
-//!     `linked`, `tail_calls`; all of `tail_calls`, `memory::a_map_without_programs`, by hand "tail_call_…".
+//!     `linked`, `callbacks`; all of `tail_calls`, `memory::a_map_without_programs`, by hand "tail_call_…".
 //! 31. A function of a device program is replaced (`freplace`) only by a program
 //!     of type `EXT` through a link that names its target, and only if the device
 //!     program has types (`bpf_check_attach_target`,
 //!     `bpf_tracing_link_fill_link_info`, `kernel/bpf/syscall.c`; before Linux
 //!     5.13 the link does not name it, before 5.8 it cannot be listed, and the
-//!     program is unknown). `observe::programs::replaced`, `policy::replaced`;
+//!     program is unknown). `observe::programs::replaced`, `policy::written`;
 //!     `tests/offline/regressions.rs`, `replaced_function`. Not asked of a kernel:
 //!     that of the tests refuses every program that attaches to another one
 //!     (`EPERM` before the verifier sees it, whatever the arguments).

@@ -1,23 +1,83 @@
-//! A program made ready to run: operations, flow, the maps it can reach.
+//! A program made ready to run: its instructions, prepared, which are the same whatever
+//! its maps hold; with operations, flow and the maps it can reach; and the programs of one
+//! policy.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::bytecode::{Arithmetic, Insn, Operand, Operation};
-use crate::observation::{Map, Program};
-
 use super::as_loaded::Step;
-use super::clobber;
 use super::flow::Flow;
 use super::helpers::{self, KernelFunction};
-use super::links::Links;
-use super::parsed::Parsed;
-use super::part::{MAX_INSNS, each};
+use super::linked::{Linked, Links};
+use super::part::{MAX_INSNS, Part, each};
 use super::stores::Stores;
 use super::table::{self, CheckedMaps, Table, TableKind};
 use super::types::Context;
-use super::written::{SpoiledMaps, Written};
+use super::written::{self, SpoiledMaps, Written};
+use crate::bytecode::{Arithmetic, Insn, Operand, Operation};
+use crate::observation::{Map, Program};
+
+/// A program prepared, with those that it may go on in. Copies are cheap.
+#[derive(Clone, Debug)]
+pub struct Parsed {
+    pub(super) operations: Arc<Vec<Operation>>,
+    pub(super) flow: Arc<Flow>,
+    pub(super) calls: Arc<BTreeMap<i32, String>>,
+    pub(super) lookups: Arc<BTreeMap<usize, Step>>,
+    pub(super) plain_moves: Arc<BTreeSet<usize>>,
+    pub(super) links: Arc<Links>,
+    pub(super) may_touch_retval: bool,
+    pub(super) handles_exceptions: bool,
+    pub(super) names_maps: bool,
+}
+
+impl Parsed {
+    /// Prepares `program`; the reason if its instructions are not known.
+    pub fn of(program: &Program, maps: &[Map]) -> Result<Self, String> {
+        let own = Part::of(program)?;
+        let (handles_exceptions, names_maps) = (own.handles_exceptions(), own.names_maps());
+        let Linked { all, links, is_circular } = Linked::of(own, program, maps);
+        let may_touch_retval = each(&all.operations).any(|operation| may_touch_retval(operation, &all.calls));
+        let mut flow = Flow::of(&all.operations);
+        flow.enter(links.begins(), is_circular);
+        Ok(Self {
+            flow: Arc::new(flow),
+            may_touch_retval,
+            handles_exceptions,
+            names_maps,
+            operations: Arc::new(all.operations),
+            calls: Arc::new(all.calls),
+            lookups: Arc::new(all.lookups),
+            plain_moves: Arc::new(all.plain_moves),
+            links: Arc::new(links),
+        })
+    }
+}
+
+fn may_touch_retval(operation: &Operation, calls: &BTreeMap<i32, String>) -> bool {
+    match operation {
+        Operation::CallHelper { helper } => helpers::may_touch_retval(calls.get(helper).map(String::as_str)),
+        Operation::CallKernel { function } => helpers::known_function(calls, *function).is_none(),
+        Operation::Unsupported { .. } => true,
+        Operation::Arithmetic { .. }
+        | Operation::Unclear { .. }
+        | Operation::SwapBytes { .. }
+        | Operation::LoadConstant { .. }
+        | Operation::LoadMap { .. }
+        | Operation::LoadMapValue { .. }
+        | Operation::LoadSubprogram { .. }
+        | Operation::LoadUnknown { .. }
+        | Operation::Load { .. }
+        | Operation::Store { .. }
+        | Operation::Atomic { .. }
+        | Operation::Jump { .. }
+        | Operation::Branch { .. }
+        | Operation::CallLocal { .. }
+        | Operation::Exit
+        | Operation::Nothing => false,
+    }
+}
 
 /// Additions and exclusive ors of two registers from which on a program may be
 /// too complex; one multiplication or variable shift is enough.
@@ -70,7 +130,7 @@ impl<'a> Code<'a> {
         let Parsed { operations, flow, calls, lookups, plain_moves, links, .. } = parsed;
         let Parsed { may_touch_retval, handles_exceptions, names_maps, .. } = parsed;
         let maps = table::of_program(program, maps, checked);
-        let own = clobber::own(&maps);
+        let own = written::own(&maps);
         let is_blinded = !maps.is_empty() && !names_maps;
         let unfollowed = OnceCell::new();
         Self {
@@ -208,4 +268,49 @@ fn are_complex(operations: &[Operation]) -> bool {
         _ => COMPLEX,
     };
     each(operations).filter(mixes).map(weight).sum::<usize>() >= COMPLEX
+}
+
+/// A program made ready to run, if its instructions are known.
+#[derive(Debug)]
+pub(super) struct ProgramCode<'a> {
+    pub(super) program: &'a Program,
+    pub(super) code: Result<Code<'a>, String>,
+    pub(super) maps: &'a [Map],
+}
+
+/// What the programs may write at most.
+pub(super) fn most_written(codes: &[ProgramCode<'_>]) -> Written {
+    let mut written = Written::default();
+    codes.iter().for_each(|code| written.add_all(&code.most_written()));
+    written
+}
+
+impl ProgramCode<'_> {
+    /// Whether the program as a whole may outgrow the limits.
+    pub(super) fn may_be_complex(&self) -> bool {
+        self.code.as_ref().is_ok_and(Code::may_be_complex)
+    }
+
+    /// Whether the program may ask in which cgroup it runs.
+    pub(super) fn may_read_cgroup_id(&self) -> bool {
+        self.code.as_ref().is_ok_and(Code::may_read_cgroup_id)
+    }
+
+    /// What the program may write at most.
+    pub(super) fn most_written(&self) -> Written {
+        match &self.code {
+            Ok(code) => code.unfollowed().clone(),
+            Err(_) => written::unread(self.program, self.maps),
+        }
+    }
+}
+
+/// The programs made ready to run, in their order.
+pub(super) fn codes<'a>(programs: &[&'a Program], context: &Context<'a>) -> Vec<ProgramCode<'a>> {
+    let ready = |program: &&'a Program| ProgramCode {
+        program,
+        code: Code::new(program, context),
+        maps: context.maps,
+    };
+    programs.iter().map(ready).collect()
 }

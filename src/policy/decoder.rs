@@ -2,23 +2,19 @@
 
 use std::collections::BTreeSet;
 
-use crate::observation::{Program, with_inner};
-
-use super::code::{self, Code};
-use super::contents::digest_of_programs;
+use super::code::{self, Code, ProgramCode, codes, most_written};
 use super::diagram::{Bdd, Diagram};
 use super::inputs::{self, Symbols};
 use super::machine::Surroundings;
-use super::origin::{Answerer, OriginDigest, Origins, Stack, digest_of_parts};
-use super::program_code::{ProgramCode, codes, most_written};
+use super::origin::{Answerer, OriginDigest, Origins, Stack, digest_of_parts, digest_of_programs};
 use super::project::{Projection, project};
-use super::run_order::{Run, surroundings};
-use super::shares::Shares;
+use super::run_order::{Run, Shares, surroundings};
 use super::time_limit::{self, TimeLimit};
 use super::types::{Combination, Context, Origin, Policy};
 use super::word::Word;
 use super::written::Written;
 use crate::model::{Device, Request, Verdict};
+use crate::observation::{Program, with_inner};
 
 /// How often a policy is computed again because a program turned out to write to
 /// what it or another one has read. After that, everything that the programs may

@@ -126,11 +126,13 @@ fn live(operations: &[Operation]) -> Vec<u16> {
     vec![u16::MAX; operations.len()]
 }
 
-fn bit(register: usize) -> u16 {
+/// The bit of a register.
+pub(super) fn bit(register: usize) -> u16 {
     1 << register
 }
 
-fn source_bit(source: Operand) -> u16 {
+/// The bit of the register that an operand is; none of a number.
+pub(super) fn source_bit(source: Operand) -> u16 {
     match source {
         Operand::Register(register) => bit(register),
         Operand::Immediate(_) => 0,

@@ -8,6 +8,10 @@
 //! and hashes the result. The same tag: the guess is right. Another one: it
 //! tries the next, and in the end calls stay unknown.
 //!
+//! Where `kernel.kptr_restrict` is 2 the names are hidden from everybody, root with all
+//! capabilities among them. Without this and `as_loaded` every program that looks into a
+//! map would be unknown there: libvirt's, and whatever a site wrote.
+//!
 //! A wrong guess may have the right tag by chance. gpumap makes at most 2^12 guesses
 //! (two hashes each counted), so the chance is 2^12 in 2^64. Somebody could search for
 //! a program whose tag misleads gpumap, but only one who may load device programs, and

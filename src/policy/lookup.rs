@@ -4,16 +4,16 @@ use std::rc::Rc;
 
 use super::diagram::Bdd;
 use super::helpers::LookupResult;
-use super::index::prefix_length;
 use super::machine::{Machine, Stop};
 use super::memory::MAX_PLACES;
 use super::state::MachineState;
-use super::table::{Table, TableKind};
+use super::table::{Table, TableKind, prefix_length};
 use super::value::{Base, Holds, Selection, Value};
 use super::word::Word;
 
 /// `BPF_CGROUP_DEVICE` (`linux/bpf.h`), as it is in the keys of maps for cgroups.
 const DEVICE: [u8; 4] = [6, 0, 0, 0];
+
 /// One bit of a key or prefix at a time.
 type Byte = [Bdd; 8];
 

@@ -8,17 +8,20 @@
 //!
 //! The way of a program through this room:
 //!
-//! * `code` and `parsed` prepare it: operations, flow, maps, the programs that it goes on in (`linked`), names of calls (`hidden` finds
-//!   names that the kernel hides, `plain_moves` what a listing does not show);
-//! * `machine` runs it for all questions at once. `state` is what changes,
-//!   `compute` (with `widened`), `memory` (with `large_array`), `lookup`, `calls`, `tail_calls`, `callbacks` and `kernel_functions` (with `bit_iterator`) are the
-//!   instructions. **What a helper means is in `helpers`**;
+//! * `code` prepares it: operations, flow, maps, the programs that it goes on in (`linked`),
+//!   names of calls (`hidden` finds names that the kernel hides, `plain_moves` what a
+//!   listing does not show);
+//! * `machine` runs it for all questions at once. `state` is what changes, `compute` (with
+//!   `widened`), `memory` (with `large_array`), `lookup`, `calls`, `callbacks` and
+//!   `kernel_functions` are the instructions. **What a helper means is in `helpers`**;
 //! * `graph` folds the paths into one function of the question, `project`
 //!   eliminates inputs that cannot be known;
-//! * `decoder` combines the programs of a list, `run_order` runs them; `shares` bounds what each may cost. What may be overwritten is not
-//!   used: `written` is what the runs found, `stores` (with `address`) and
-//!   `clobber` bound what those parts write that are not followed;
-//! * `rules` writes the policy down for people, `proof` follows one question,
+//! * `decoder` decodes a list of programs, `run_order` combines them: **the rule that a
+//!   later `bpf_set_retval(0)` undoes a deny is there**. What may be overwritten is not
+//!   used: `written` is what the runs found, `stores` (with `address`) bounds what those
+//!   parts write that are not followed;
+//! * `rules` writes the policy down for people, `question` answers questions about the
+//!   whole of it, `proof` follows a single one,
 //!   `origin` is what a policy that is not exact was made of: it names the policy, and runs
 //!   its programs on one question where the policy as a whole is too complex.
 //!
@@ -31,52 +34,38 @@ mod always_listed;
 mod annotate;
 mod as_loaded;
 mod assumptions;
-mod bit_iterator;
 mod blinded;
 mod callbacks;
 mod calls;
-mod clobber;
 mod code;
 mod compile;
 mod compute;
-mod contents;
 mod decoder;
-mod devices_v1;
 pub mod diagram;
 mod flow;
 mod frame;
 mod graph;
 mod helpers;
 mod hidden;
-mod id;
-mod index;
 mod inputs;
 mod kernel_functions;
 mod large_array;
 mod linked;
-mod links;
 mod lookup;
 mod machine;
 mod memory;
 mod notation;
 mod origin;
-mod parsed;
 mod part;
 mod plain_moves;
-mod program_code;
 mod project;
 mod proof;
 mod question;
-mod regions;
-mod replaced;
-mod rule;
 mod rules;
 mod run_order;
-mod shares;
 mod state;
 mod stores;
 mod table;
-mod tail_calls;
 mod time_limit;
 mod types;
 mod value;

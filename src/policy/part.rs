@@ -2,14 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::bytecode::{Arithmetic, Insn, Operand, Operation};
-use crate::observation::Program;
-
 use super::as_loaded::{self, Step};
 use super::helpers::{self, KernelFunction};
 use super::hidden;
 use super::plain_moves::plain_moves;
-use super::replaced::replaced;
+use super::written::replaced;
+use crate::bytecode::{Arithmetic, Insn, Operand, Operation};
+use crate::observation::Program;
 
 /// Longest program the kernel loads (`BPF_COMPLEXITY_LIMIT_INSNS`,
 /// `linux/bpf.h`).

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 use crate::bytecode::{Arithmetic, Comparison, Operand, Operation};
 
-use super::flow::successors;
+use super::flow::{bit, source_bit, successors};
 use super::helpers::{self, Effect, KernelFunction};
 
 /// Passes before a contrived tangle of jumps is given up.
@@ -69,10 +69,6 @@ pub fn plain_moves<'n>(
         _ => false,
     };
     (0..operations.len()).filter(is_plain).collect()
-}
-
-fn bit(register: usize) -> u16 {
-    1 << register
 }
 
 impl<'n, N: Fn(i32) -> Option<&'n str>, F: Fn(i32) -> Option<KernelFunction>> Program<'_, N, F> {
@@ -200,13 +196,6 @@ impl<'n, N: Fn(i32) -> Option<&'n str>, F: Fn(i32) -> Option<KernelFunction>> Pr
             }
             _ => 0,
         }
-    }
-}
-
-fn source_bit(source: Operand) -> u16 {
-    match source {
-        Operand::Register(register) => bit(register),
-        Operand::Immediate(_) => 0,
     }
 }
 

@@ -1,24 +1,23 @@
 //! Proves the answer to one question: it follows every program instruction by
 //! instruction.
 
-use crate::observation::Program;
-
 use super::annotate::{Annotation, written};
-use super::code::Code;
+use super::code::{Code, ProgramCode, codes, most_written};
 use super::decoder::Decoder;
 use super::diagram::Bdd;
 use super::inputs::{self, Symbols};
 use super::machine::{Decisions, End, Machine, RETVAL_BITS, Surroundings, Trace};
-use super::program_code::{ProgramCode, codes, most_written};
 use super::run_order::{after_return, surroundings};
 use super::time_limit::{self, TimeLimit};
 use super::types::Context;
 use super::word::Word;
 use super::written::Written;
 use crate::model::{Device, Request, Verdict};
+use crate::observation::Program;
 
 /// Diagram operations for following one question through a program in words.
 const BUDGET_OF_WORDS: u64 = 1_000_000;
+
 /// Steps of a proof that are written down between two looks at the clock.
 const CLOCK_STEPS: usize = 1 << 10;
 

@@ -1,13 +1,16 @@
-//! Answers questions with wildcards: whether everything that matches gets one
-//! verdict.
+//! Questions about whole policies: whether everything that matches a question with
+//! wildcards gets one verdict, what one policy allows beside another, policies with some
+//! requests added or taken away, and a name that equal policies share.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+
+use sha2::{Digest as _, Sha256};
 
 use super::decoder::Decoder;
-use super::diagram::Bdd;
+use super::diagram::{Bdd, Diagram};
 use super::inputs::{self, MAJOR, MAJOR_BITS, MINOR, MINOR_BITS, REQUEST, REQUEST_BITS, TYPE, Variable};
 use super::types::Policy;
-use crate::model::{Device, DeviceType, Request, RequestSet, Span, Verdict, Verdicts};
+use crate::model::{Device, DeviceType, Request, RequestSet, Rule, Span, Verdict, Verdicts};
 
 /// A device in which type and numbers may be left open, and requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,6 +142,103 @@ impl Decoder {
     }
 }
 
+impl Decoder {
+    /// A policy that allows what `wanted` allows and `now` denies, both for
+    /// certain, and denies all else.
+    pub fn missing(&mut self, now: Policy, wanted: Policy) -> Policy {
+        let missing = self.diagram.and(wanted.allow, now.deny);
+        self.policy_where(missing, !missing)
+    }
+
+    /// A policy that allows what these rules name, whatever their verdicts, and
+    /// denies all else.
+    pub fn naming(&mut self, rules: &[Rule]) -> Policy {
+        let named = rules.iter().fold(Bdd::FALSE, |sum, rule| {
+            let region = self.region_of(rule);
+            self.diagram.or(sum, region)
+        });
+        self.policy_where(named, !named)
+    }
+
+    /// `policy`, and what `more` allows is allowed too.
+    pub fn widened(&mut self, policy: Policy, more: Policy) -> Policy {
+        let allow = self.diagram.or(policy.allow, more.allow);
+        let deny = self.diagram.and(policy.deny, !more.allow);
+        self.policy_where(allow, deny)
+    }
+
+    /// `policy`, and what `less` allows is denied.
+    pub fn narrowed(&mut self, policy: Policy, less: Policy) -> Policy {
+        let allow = self.diagram.and(policy.allow, !less.allow);
+        let deny = self.diagram.or(policy.deny, less.allow);
+        self.policy_where(allow, deny)
+    }
+
+    /// Whether nothing is allowed for certain.
+    pub fn allows_nothing(&self, policy: Policy) -> bool {
+        policy.allow == Bdd::FALSE
+    }
+
+    /// Whether all that `policy` allows is allowed by `other`.
+    pub fn allows_no_more(&mut self, policy: Policy, other: Policy) -> bool {
+        self.diagram.and(policy.allow, !other.allow) == Bdd::FALSE && !self.diagram.exhausted()
+    }
+}
+
+/// How the id of a policy begins of which not every verdict is known.
+pub const INEXACT: &str = "inexact-";
+
+impl Decoder {
+    /// The name of a policy, the same in every run of every gpumap that numbers the
+    /// question's bits alike. That of an exact policy is a hash of everything that it
+    /// says: equal ids are equal verdicts, and other ids are others. That of a policy
+    /// which is not exact begins with `inexact-` and is a hash of what it was made of:
+    /// equal ids are equal verdicts.
+    pub fn id(&mut self, policy: Policy) -> String {
+        if let Some(digest) = self.origins.digest(policy.origin) {
+            return format!("{INEXACT}{}", digits(digest));
+        }
+        let drawing = self.drawing(policy);
+        if self.is_known(policy) { drawing } else { format!("{INEXACT}{drawing}") }
+    }
+
+    /// A hash of what is drawn of a policy.
+    fn drawing(&self, policy: Policy) -> String {
+        let mut hasher = Sha256::new();
+        let mut numbers = HashMap::new();
+        for function in [policy.allow, policy.deny] {
+            let number = number(&self.diagram, function, &mut numbers, &mut hasher);
+            hasher.update(number.to_le_bytes());
+        }
+        digits(&hasher.finalize())
+    }
+}
+
+/// All of a digest: what is compared by its id could be made to collide with fewer digits.
+fn digits(digest: &[u8]) -> String {
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The number of a function in order of first visit; each is hashed once, by
+/// its variable and the numbers of its two sides.
+fn number(diagram: &Diagram, function: Bdd, numbers: &mut HashMap<Bdd, u32>, hasher: &mut Sha256) -> u32 {
+    if let Some(value) = function.as_constant() {
+        return value.into();
+    }
+    if let Some(known) = numbers.get(&function) {
+        return *known;
+    }
+    let Some(variable) = diagram.top(function) else { return 0 };
+    let (low, high) = diagram.cofactors(function, variable);
+    let (low, high) = (number(diagram, low, numbers, hasher), number(diagram, high, numbers, hasher));
+    for part in [variable, low, high] {
+        hasher.update(part.to_le_bytes());
+    }
+    let number = numbers.len() as u32 + 2;
+    numbers.insert(function, number);
+    number
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,5 +277,22 @@ mod tests {
         assert_eq!(of(false, true, true), Verdicts::Unknown);
         assert_eq!(of(true, true, true), Verdicts::Mixed);
         assert_eq!(of(false, false, false), Verdicts::Unknown);
+    }
+
+    /// Make sure that what is missing, added, makes the policy that was wanted.
+    #[test]
+    fn missing_requests_are_the_difference() {
+        let decoder = &mut Decoder::new();
+        let wanted = decoder.policy_of_text("deny a *:* rwm\nallow c 195:0-2 rw\nallow c *:* m").unwrap();
+        let now = decoder.policy_of_text("deny a *:* rwm\nallow c 195:1 rw\nallow b *:* m").unwrap();
+        let missing = decoder.missing(now, wanted);
+        let both = decoder.widened(now, wanted);
+        assert_eq!(decoder.widened(now, missing), both);
+        assert_eq!(decoder.narrowed(both, missing), now);
+        assert!(decoder.allows_no_more(missing, wanted) && !decoder.allows_no_more(wanted, missing));
+        let nothing = decoder.missing(wanted, wanted);
+        assert!(decoder.allows_nothing(nothing) && !decoder.allows_nothing(missing));
+        let rules = decoder.rules(missing).rules;
+        assert_eq!(decoder.naming(&rules), missing);
     }
 }

@@ -10,12 +10,12 @@ use super::always_listed::{AlwaysListed, Answered};
 use super::decoder::Decoder;
 use super::diagram::{Bdd, Diagram, Variable};
 use super::inputs::{self, MAJOR, MAJOR_BITS, MINOR, MINOR_BITS, REQUEST, REQUEST_BITS, TYPE};
-use super::rule;
 use super::types::Policy;
-use crate::model::{DeviceType, Mask, Numbers, Request, RequestSet, Rule, Verdict};
+use crate::model::{Device, DeviceType, Mask, Numbers, Request, RequestSet, Rule, Verdict};
 
 /// Most boxes written down for one request.
 const MAX_BOXES: usize = 1 << 14;
+
 /// Up to this many ranges, a list of ranges is clearer than masks and values.
 const FEW: usize = 8;
 
@@ -143,7 +143,7 @@ impl Decoder {
             Ok(rules) => (rules, None),
             Err(count) => {
                 let rules = self.always_listed_rules(region, verdict, always_listed);
-                let shown: u64 = rules.iter().map(rule::questions).sum();
+                let shown: u64 = rules.iter().map(questions_of).sum();
                 (rules, Some(count.saturating_sub(shown)))
             }
         }
@@ -512,4 +512,23 @@ fn numbers_region(diagram: &mut Diagram, first: Variable, width: u32, numbers: N
         };
     }
     diagram.and(at_least, at_most)
+}
+
+/// The first device that a rule covers.
+pub(super) fn first_device(rule: &Rule) -> Device {
+    let first = |numbers: Numbers| numbers.mask.map_or(numbers.first, |mask| numbers.first | mask.value);
+    let kind = rule.kind.unwrap_or(DeviceType::Char);
+    Device { kind, major: first(rule.major), minor: first(rule.minor) }
+}
+
+/// The number of questions that a rule covers.
+pub(super) fn questions_of(rule: &Rule) -> u64 {
+    let count = |numbers: Numbers| match numbers.mask {
+        None => u64::from(numbers.last - numbers.first) + 1,
+        Some(mask) => {
+            (numbers.first..=numbers.last).filter(|number| number & mask.mask == mask.value).count() as u64
+        }
+    };
+    let kinds = if rule.kind.is_some() { 1 } else { 2 };
+    kinds * count(rule.major) * count(rule.minor) * rule.requests.iter().count() as u64
 }

@@ -1,27 +1,35 @@
-//! What a file lies on: whether reading it can wait for a user, and whether
-//! its owner can be believed.
+//! What a file lies on: whether reading it can wait for a user, whether its owner can be
+//! believed, and which file an overlay shows.
 //!
 //! While the kernel puts a breakpoint into a file it reads the page, and lets no
 //! process of the node fork meanwhile. So a file that a user serves (FUSE, or
 //! an overlay that a user made of such) is not touched at all. fstatfs(2) is no
 //! way to tell: it asks the server too. The mount table is: the kernel answers
 //! for it alone.
+//!
+//! Containers of one image have overlays of their own, and each shows the same library as
+//! a file with other numbers. The kernel puts a probe into the file beneath, so that one
+//! which is attached through two overlays counts each call twice. The files beneath tell
+//! who shares probes.
 
 use std::os::fd::OwnedFd;
 
 use nix::errno::Errno;
 
+use super::look::Mapped;
 use crate::observe::mountinfo::{MountLine, OWN_TABLE_LIMIT, mounts};
 use crate::sys::dir::{Dir, read_all};
-use crate::sys::namespace;
 use crate::sys::regular_file::RegularFile;
 use crate::sys::stat::stat_at;
+use crate::sys::{file_handle, namespace};
 
 /// Bytes that are read of a process's mount table: some ten thousand mounts. A user can
 /// make more of them, and reading them is work.
 const LIMIT: usize = 4 << 20;
+
 /// `LOOP_MAJOR` of `linux/major.h`.
 const LOOP: u32 = 7;
+
 /// File systems that only root of the node can mount, or that hold files in
 /// memory: nobody is asked for a page but a disk, or a server that root chose.
 const ANSWER: [&[u8]; 39] = [
@@ -65,6 +73,7 @@ const ANSWER: [&[u8]; 39] = [
     b"xfs",
     b"zfs",
 ];
+
 /// Shows files of other file systems: what these are, its maker chose.
 const OVERLAY: &[u8] = b"overlay";
 
@@ -206,13 +215,55 @@ fn unknown() -> String {
     "the file system that it lies on is in no mount table (a file in memory, or an unmounted one)".to_owned()
 }
 
+/// A file beneath an overlay, with the time of the last change of its inode: no user can
+/// set that, and a file that an overlay copied into its upper layer has another one, though
+/// it may keep the handle of what it is a copy of.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Beneath {
+    number: Number,
+    changed: (i64, u32),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Number {
+    /// Device and inode, which maps show on older kernels.
+    Inode((u32, u32), u64),
+    /// The handle.
+    Handle(Vec<u8>),
+}
+
+impl Beneath {
+    /// The file that an overlay of this device shows as `file`, which a process has mapped
+    /// as `mapped`. `None` where neither tells it: before Linux 6.6 for a file that no
+    /// process has mapped, and above file systems without handles.
+    ///
+    /// # Errors
+    ///
+    /// Why the kernel does not tell, although it could.
+    pub(super) fn of(
+        file: &RegularFile,
+        overlay: (u32, u32),
+        mapped: Option<Mapped>,
+    ) -> Result<Option<Self>, String> {
+        let number = match mapped.filter(|mapped| mapped.device != overlay) {
+            Some(mapped) => Number::Inode(mapped.device, mapped.inode),
+            None => match file_handle::of(file) {
+                Ok(handle) => Number::Handle(handle),
+                Err(Errno::EOPNOTSUPP | Errno::EINVAL | Errno::ENOSYS) => return Ok(None),
+                Err(errno) => return Err(format!("the file beneath it is not known ({})", errno.desc())),
+            },
+        };
+        Ok(Some(Self { number, changed: file.stat().changed }))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
     use std::os::unix::ffi::OsStrExt as _;
 
     use super::*;
-    use crate::observe::processes::mappings::mappings;
+    use crate::observe::processes::mapped_files::mappings;
 
     /// Make sure that a mapped file is the same by its map and by itself.
     #[test]

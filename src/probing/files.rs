@@ -7,13 +7,11 @@ use std::path::Path;
 use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
 
-use super::beneath::Beneath;
 use super::budget::Budgets;
-use super::file_systems::{FileSystems, ProbedFileSystem};
-use super::locks::Locks;
+use super::file_systems::{Beneath, FileSystems, ProbedFileSystem};
+use super::locks::{Locks, Release, descriptors};
 use super::look::Mapped;
 use super::prober::{FileId, FileRole, ProbeTarget, Prober};
-use super::release::{Release, descriptors};
 use crate::loader::AttachedProbes;
 use crate::sys::dir::Dir;
 use crate::sys::regular_file::RegularFile;
@@ -21,6 +19,7 @@ use crate::sys::stat::FileStat;
 
 /// How often it is looked which files nobody uses.
 const TIDY: Duration = Duration::from_millis(250);
+
 /// How long a failure is remembered, which keeps nothing busy.
 const FAILED: Duration = Duration::from_secs(30);
 

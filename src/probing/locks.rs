@@ -1,4 +1,5 @@
-//! Whether a process holds the lock of its memory map for good.
+//! Whether a process holds the lock of its memory map for good, and how probes are detached
+//! all the same.
 //!
 //! To attach or detach a uprobe the kernel takes that lock of every process
 //! that maps the file, one after another, and keeps fork(2) on the whole node
@@ -7,14 +8,23 @@
 //! theirs is silent: the node would stand still. So nothing is attached or
 //! detached while a process does not answer. A process that takes the lock in
 //! the moment after it answered is not seen.
+//!
+//! Probes are detached in a thread of its own. The kernel waits each time until no CPU runs
+//! the programs any more, for some tens of milliseconds, and before that for the locks of
+//! memory maps.
 
 use std::ffi::CString;
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 
+use crate::loader::AttachedProbes;
 use crate::sys::dir::Dir;
 use crate::sys::helper::{Channel, Ended, Helper, left_behind, wait};
 use crate::sys::stat::stat_at;
@@ -22,13 +32,18 @@ use crate::sys::stat::stat_at;
 /// How long one process may take to answer. The kernel itself holds the lock
 /// for that long where a large part of memory is given back.
 const PATIENCE: Duration = Duration::from_millis(200);
+
 /// How long an answer counts: that all are free, and that one is not.
 const FREE: Duration = Duration::from_millis(100);
+
 const HELD: Duration = Duration::from_secs(5);
+
 /// How often those who wait ask again.
 const AGAIN: Duration = Duration::from_millis(500);
+
 /// Helpers that may be left behind by this gpumap.
 const LEFT_BEHIND: usize = 16;
+
 /// What the helper sends when all processes have answered: shorter than a pid.
 const DONE: [u8; 1] = [0];
 
@@ -156,6 +171,53 @@ fn ask_all(proc: &Dir, channel: &mut Channel) -> bool {
         }
     }
     channel.send(&DONE)
+}
+
+/// How many descriptors the links of a file take, at most.
+pub(super) fn descriptors(links: &[AttachedProbes]) -> usize {
+    links.iter().map(AttachedProbes::descriptors).sum()
+}
+
+/// A thread that drops what it is given. It ends with the value.
+#[derive(Debug)]
+pub(super) struct Release {
+    sender: Option<Sender<Vec<AttachedProbes>>>,
+    descriptors: Arc<AtomicUsize>,
+}
+
+impl Release {
+    /// Starts it; `descriptors` is the number of those in use. Where no thread
+    /// can be had, links are dropped by the caller.
+    pub(super) fn start(descriptors: Arc<AtomicUsize>, mut locks: Locks) -> Self {
+        let (sender, receiver) = channel::<Vec<AttachedProbes>>();
+        let count = Arc::clone(&descriptors);
+        let run = move || {
+            for links in receiver {
+                locks.wait(None);
+                end(links, &count);
+            }
+        };
+        let thread = thread::Builder::new().name("release".to_owned()).spawn(run);
+        // Without a thread the probes are taken out at once.
+        Self { sender: thread.ok().map(|_| sender), descriptors }
+    }
+
+    /// Takes the probes of a file out soon.
+    pub(super) fn end(&self, links: Vec<AttachedProbes>) {
+        let kept = match &self.sender {
+            Some(sender) => sender.send(links).err().map(|back| back.0),
+            None => Some(links),
+        };
+        if let Some(links) = kept {
+            end(links, &self.descriptors);
+        }
+    }
+}
+
+fn end(links: Vec<AttachedProbes>, in_use: &AtomicUsize) {
+    let count = descriptors(&links);
+    drop(links);
+    in_use.fetch_sub(count, Ordering::Relaxed);
 }
 
 #[cfg(test)]

@@ -14,8 +14,8 @@ use nix::errno::Errno;
 
 use super::driver::{is_driver, is_interceptor};
 use crate::observe::pinned;
-use crate::observe::processes::environment::location::is_c_library;
-use crate::observe::processes::mappings::{Mapping, mappings};
+use crate::observe::processes::environment::live::is_c_library;
+use crate::observe::processes::mapped_files::{Mapping, mappings};
 use crate::sys::absence::{OrAbsent as _, is_absence};
 use crate::sys::clock::boot_ns;
 use crate::sys::dir::{Dir, read_all};
@@ -25,12 +25,16 @@ use crate::sys::stat::stat_at;
 
 /// Bytes that are read of one process's map: some thousand libraries.
 const MAPS_LIMIT: usize = 4 << 20;
+
 /// Distinct C libraries, and drivers' libraries, of one process.
 pub(super) const FILES: usize = 16;
+
 /// How long one look may wait for a process, how long it may take on a machine that is busy,
 /// and how many may wait for ever.
 const PATIENCE: Duration = Duration::from_millis(500);
+
 const LONGEST: Duration = Duration::from_secs(5);
+
 const WAITING: usize = 32;
 
 /// What a process has mapped.

@@ -10,30 +10,23 @@
 //! What is looked for in a file, and which programs are attached to it, is up to
 //! a [`Prober`]: [`crate::watch`] and [`crate::activity`] have one each.
 
-mod beneath;
 mod budget;
 pub mod driver;
 mod drivers;
 mod file_systems;
 mod files;
-mod functions;
 mod libraries;
 mod linker;
 mod locks;
 mod look;
-mod mode;
 mod prober;
 mod programs;
-mod release;
 mod scope;
-mod waiting;
 
+pub use budget::{EACH, PendingLook, Waiting};
 pub use drivers::{InstalledDrivers, installed as installed_drivers};
 pub use files::none;
-pub use functions::{FunctionPlace, own_place, places};
 pub use libraries::{Coverage, Libraries};
-pub use mode::Mode;
-pub use prober::{FileId, FileRole, ProbeTarget, Prober};
-pub use programs::{ProbePrograms, ProgramsSpec};
+pub use prober::{FileId, FileRole, FunctionPlace, ProbeTarget, Prober, own_place, places};
+pub use programs::{Mode, ProbePrograms, ProgramsSpec};
 pub use scope::{ProcessScope, ScopedProcesses};
-pub use waiting::{EACH, PendingLook, Waiting};

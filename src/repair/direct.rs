@@ -1,8 +1,7 @@
 //! Plans the stop-gap: a program in the place of the one that denies, which allows exactly
 //! the same and what is missing. gpumap carries it out with `--apply`.
 
-use super::owners;
-use super::shell;
+use super::{owners, systemd};
 use crate::analyse::{self, ProgramInForce};
 use crate::model::{AttachFlag, CgroupPath, Owner, OwnerKind, ReplaceMode, Writer};
 use crate::observation::{Attached, Observation, Text};
@@ -25,8 +24,6 @@ pub struct PlannedSwap {
     pub meant: Text,
     /// The programs in force on the cgroup of the old program, in run order.
     pub effective: Vec<u32>,
-    /// Whether lower cgroups may override the old program.
-    pub may_override: bool,
     /// The new program's instructions.
     pub code: Vec<u8>,
     /// What says that it should be so, with its age.
@@ -103,7 +100,6 @@ pub(super) fn change(wish: Wish<'_>, decoder: &mut Decoder) -> Result<PlannedSwa
         cgroup_id: cgroup(wish.cgroup).map(|cgroup| cgroup.id).unwrap_or_default(),
         meant: wish.meant.clone(),
         effective: level.effective.known().cloned().unwrap_or_default(),
-        may_override: own.flags & OVERRIDE != 0,
         code,
         why: wish.why,
     })
@@ -111,6 +107,7 @@ pub(super) fn change(wish: Wish<'_>, decoder: &mut Decoder) -> Result<PlannedSwa
 
 /// `BPF_F_ALLOW_OVERRIDE` and `BPF_F_ALLOW_MULTI` (`linux/bpf.h`).
 const OVERRIDE: u32 = 1;
+
 const MULTI: u32 = 2;
 
 /// How the kernel replaces the program, and whether it is preorder.
@@ -217,7 +214,7 @@ fn line(cgroup: &Text, words: &[String]) -> Option<String> {
     let start = ["gpumap", "repair", "--cgroup", path].map(str::to_owned);
     let end = ["--direct", "--apply"].map(str::to_owned);
     let all: Vec<String> = start.into_iter().chain(words.iter().cloned()).chain(end).collect();
-    Some(shell::line(&all))
+    Some(systemd::shell_line(&all))
 }
 
 /// Whether a cgroup is the other or around it.

@@ -1,10 +1,18 @@
-//! What to do about a program that is not systemd's: its owner writes it again, or
-//! keeps its rules elsewhere, so that nobody else may change it.
+//! Limits that are somebody's: what to do about a program that is not systemd's, whose
+//! owner writes it again or keeps its rules elsewhere; and limits that were set on
+//! purpose after the source said what should be allowed.
+//!
+//! systemd makes its program anew at each reload, so that the program's age says
+//! nothing. The files of a running unit are written when somebody sets its device list
+//! and at no other time: runc and crun do so before they load their programs.
 
-use crate::analyse::ProgramInForce;
-use crate::model::{Owner, OwnerKind, Writer};
+use jiff::SignedDuration;
 
 use super::slurm;
+use crate::analyse::ProgramInForce;
+use crate::model::{IntentionSource, Owner, OwnerKind, Time, Writer};
+use crate::observation::Unit;
+use crate::report::Intention;
 
 /// What the owner of a program can do, a sentence.
 pub(super) fn advice(program: &ProgramInForce, owner: Option<&Owner>) -> String {
@@ -69,4 +77,34 @@ fn recorded(program: &ProgramInForce) -> String {
 /// Whether the program is called as CraneSched's and OAR's are, whatever its shape.
 pub(super) fn has_schedulers_name(program: &ProgramInForce) -> bool {
     matches!(program.name.as_str(), "craned_device_a" | "oarcgdev")
+}
+
+/// What times of programs are wrong by: the kernel counts from the boot, and they are
+/// told in whole seconds.
+const ERROR: SignedDuration = SignedDuration::from_secs(2);
+
+/// Refuses to take back a limit of the unit that is younger than the source.
+///
+/// # Errors
+///
+/// Both times, and what to do if the limit was not meant, a sentence.
+pub(super) fn refuse_later_limit(unit: &Unit, intention: &Intention) -> Result<(), String> {
+    let is_of_now = matches!(
+        intention.source,
+        IntentionSource::Asked | IntentionSource::InForce | IntentionSource::UnitFiles
+    );
+    let times = unit.devices_changed_at.as_ref().zip(intention.as_of.as_ref());
+    match times.filter(|(changed, as_of)| !is_of_now && is_later(changed, as_of)) {
+        None => Ok(()),
+        Some((changed, as_of)) => Err(format!(
+            "the device list of {} was changed at {changed}, and what should be allowed is as of {as_of}: \
+             that is a limit which somebody set since; if the devices should be open all the same, name them \
+             with --allow",
+            unit.name.lossy()
+        )),
+    }
+}
+
+fn is_later(one: &Time, other: &Time) -> bool {
+    one.since(other).is_some_and(|later| later > ERROR)
 }

@@ -1,11 +1,9 @@
 //! The plan: what is missing, who denies it, and the steps.
 
-use super::claims;
-use super::device_allow;
 use super::direct::{self, PlannedSwap};
 use super::intention::{self, Like, Target};
 use super::others::{self, Widening};
-use super::{owners, pinned, runtime, since, slurm, systemd};
+use super::{owners, pinned, runtime, slurm, systemd};
 use crate::analyse::{self, AnalyseError, ProgramInForce, Stack};
 use crate::gpu;
 use crate::model::{
@@ -126,7 +124,7 @@ impl<'a> Planner<'a> {
         self.repair.gpus = self.gpus(missing);
         self.repair.remaining = self.repair.missing.clone();
         let source = &target.intention.source;
-        let claimed = claims::refuse(self.observation, self.path, missing, source, &mut self.decoder);
+        let claimed = others::refuse_claimed(self.observation, self.path, missing, source, &mut self.decoder);
         let done = match claimed.and_then(|()| self.limited_since(&target)) {
             Err(why) if !request.prevent => self.deniers(missing).map(drop).and(Err(why)),
             _ if request.prevent => self.prevent(missing, now),
@@ -194,7 +192,7 @@ impl<'a> Planner<'a> {
     fn limited_since(&self, target: &Target) -> Result<(), String> {
         let is_units = self.stack.programs.iter().any(|program| self.is_units_own(program));
         match self.unit().filter(|_| is_units) {
-            Some(unit) => since::refuse(unit, &target.intention),
+            Some(unit) => owners::refuse_later_limit(unit, &target.intention),
             None => Ok(()),
         }
     }
@@ -256,7 +254,7 @@ impl<'a> Planner<'a> {
     /// gets what is missing in it.
     fn prevent(&mut self, missing: Policy, after: Policy) -> Result<(), String> {
         let (unit, _) = self.of_files()?;
-        let values = device_allow::values(&mut self.decoder, missing, self.stack.together);
+        let values = systemd::values(&mut self.decoder, missing, self.stack.together);
         let remaining = self.decoder.missing(values.allows, missing);
         if !self.decoder.allows_nothing(remaining) {
             let rules = self.rules(remaining);
@@ -413,7 +411,7 @@ impl<'a> Planner<'a> {
         }
         let level = Text::from(at.as_str());
         let ceiling = self.decoder.widened(self.stack.together, missing);
-        let values = device_allow::values(&mut self.decoder, missing, ceiling);
+        let values = systemd::values(&mut self.decoder, missing, ceiling);
         if values.values.is_empty() {
             return Err("DeviceAllow= has no words for it, or only such that allow more".to_owned());
         }

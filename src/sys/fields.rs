@@ -1,5 +1,20 @@
-//! Reads the fields of a structure that the kernel side wrote, in their order and in this
-//! machine's byte order. A structure that ends too early has no field there.
+//! Reads the fields of a structure that the kernel wrote, at a place or in their order, in
+//! this machine's byte order. A structure that ends too early has no field there.
+
+/// The 2 bytes at a place as a number.
+pub fn half(bytes: &[u8], at: usize) -> Option<u16> {
+    Fields(bytes.get(at..)?).half()
+}
+
+/// The 4 bytes at a place as a number.
+pub fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    Fields(bytes.get(at..)?).word()
+}
+
+/// The 8 bytes at a place as a number.
+pub fn long(bytes: &[u8], at: usize) -> Option<u64> {
+    Fields(bytes.get(at..)?).long()
+}
 
 /// Takes numbers from the front of some bytes.
 #[derive(Clone, Copy, Debug)]

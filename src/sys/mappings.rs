@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use libc::c_void;
 use nix::errno::Errno;
 
+use super::fields::{long, word};
+
 /// Bytes of a ring, a power of two: some 800 mappings.
 const RING: usize = 1 << 17;
 /// `PERF_TYPE_SOFTWARE` and `PERF_COUNT_SW_DUMMY`: an event that never counts.
@@ -223,14 +225,6 @@ fn mapping(record: &[u8]) -> Option<Mapping> {
     let name = record.get(BEFORE_NAME..behind)?;
     let path = name.split(|byte| *byte == 0).next()?.to_vec();
     Some(Mapping { pid: word(record, 8)?, at: long(record, behind)?, inode: long(record, 48)?, path })
-}
-
-fn word(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
-}
-
-fn long(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
 #[cfg(test)]

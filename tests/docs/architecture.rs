@@ -139,7 +139,7 @@ const READERS: [&str; 6] = [
     "gpu/label.rs",
     "policy/notation.rs",
     "unit/settings.rs",
-    "probing/mode.rs",
+    "probing/programs.rs",
 ];
 
 /// The words of all closed sets in the schemas.

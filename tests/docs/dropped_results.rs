@@ -7,7 +7,7 @@ use std::fs;
 use crate::architecture::{root, rust_files};
 
 /// The rooms that read the node.
-const ROOMS: [&str; 7] = ["observe", "apply", "probing", "watch", "activity", "gpu", "doctor"];
+const ROOMS: [&str; 7] = ["observe", "repair", "probing", "watch", "activity", "gpu", "doctor"];
 /// Ways to lose why a call failed.
 const DROPS: [&str; 15] = [
     ".ok()",

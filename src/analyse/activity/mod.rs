@@ -10,35 +10,30 @@ mod clock;
 mod device;
 mod error_name;
 mod ledger;
-mod looks;
 mod neighbours;
 mod owners;
 mod process;
-
 #[cfg(test)]
 mod tests;
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
+use amounts::{Since, rates, seconds};
+use clock::Clock;
+use ledger::Ledger;
+use neighbours::{Looks, Neighbours};
+use process::{Known, Reader};
+
+use super::joined_node::JoinedNode;
+use super::scope::cgroups_and_owners;
+use super::{AnalyseError, CallerAllocation};
 use crate::observation::{Activity, ActivityReading, LostRoom, Observation, OwnerTotals, QuietProcess};
 use crate::owner::JobName;
 use crate::policy::TimeLimit;
 use crate::report::{
     self, ActiveProcess, ActivityAnswer, CountedLibrary, LostCalls, NodeAnswer, QuietHolder, Work,
 };
-
-use super::joined_node::JoinedNode;
-use super::scope::cgroups_and_owners;
-use super::{AnalyseError, CallerAllocation};
-use amounts::Since;
-use amounts::{rates, seconds};
-use clock::Clock;
-use ledger::Ledger;
-use looks::Looks;
-use neighbours::Neighbours;
-use process::{Known, Reader};
-
 pub(super) use owners::add as add_used;
 
 /// A process, by what never changes: before and after an execve it is another.

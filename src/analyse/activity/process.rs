@@ -4,14 +4,11 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
-use super::amounts::Since;
-use super::amounts::{rates, seconds};
-use super::clock::Clock;
-use super::clock::Waiting;
+use super::amounts::{self, Since, rates, seconds};
+use super::clock::{Clock, Waiting};
 use super::device::{Meaning, Witnesses};
-use super::looks::FirstLook;
-use super::neighbours::{Neighbours, ProcessLocation, SetFlags};
-use super::{amounts, error_name};
+use super::error_name;
+use super::neighbours::{FirstLook, Neighbours, ProcessLocation, SetFlags};
 use crate::model::{GpuEvidence, GpuKey, InForce, Owner};
 use crate::observation::{
     CallUnderWay, ContextSums, DURATION_CLASSES, ErrorCount, GpuApi, InterceptedCalls, ProcessActivity,
@@ -326,6 +323,7 @@ fn merge(one: &mut GpuUse, other: GpuUse, interval: Option<f64>) {
 
 /// What two measurements of a probe's time differ by on a busy machine, as a share of it.
 const NOISE: f64 = 0.25;
+
 /// How many times the probe's time a library takes at least if that is told. gpumap measures
 /// its probe in a loop, with everything it needs in the caches. In a program that uses much memory
 /// between two calls a probe takes up to twice as long, and that cannot be told from

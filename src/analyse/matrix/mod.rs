@@ -2,21 +2,18 @@
 //! brought into rows and columns.
 
 pub(super) mod cell;
-mod members;
-mod work;
-
+mod rows;
 #[cfg(test)]
 mod tests;
 
-use crate::report::listed::Concerned;
-use crate::report::{Finding, Gpu, Matrix, MatrixRow, MigInstance, NodeAnswer, OwnerSets, listed};
-pub(super) use cell::Column;
-use members::Members;
-pub(super) use members::{Severities, worst};
-pub(super) use work::Works;
+use rows::Members;
 
+use crate::report::listed::{self, Concerned};
+use crate::report::{Finding, Gpu, Matrix, MatrixRow, MigInstance, NodeAnswer, OwnerSets};
+pub(super) use cell::Column;
 pub use cell::{allocation as allocation_cell, of_memberships as matrix_cell};
-pub use work::add_rates;
+pub use rows::add_rates;
+pub(super) use rows::{Severities, Works, worst};
 
 /// The matrix of a node. `payload` is the answer of [`super::node()`], `findings` are
 /// those of an audit of the same facts. `all`: whether services and sessions that hold
@@ -73,12 +70,12 @@ impl Builder<'_> {
     /// Adds an owner and, below it, the processes that are in no owner inside it.
     fn add(&self, sets: &OwnerSets, rows: &mut Vec<MatrixRow>) {
         let processes = self.members.within(sets);
-        let mut users: Vec<String> = processes.iter().map(|process| members::user(process)).collect();
+        let mut users: Vec<String> = processes.iter().map(|process| rows::user(process)).collect();
         users.sort();
         users.dedup();
         let mut about = self.severities.about_owner(sets);
         about.extend(processes.iter().flat_map(|process| self.severities.about_process(process)));
-        let cell = |column: &Column| cell::of_owner(column, sets, members::worst(&about, Some(&column.key)));
+        let cell = |column: &Column| cell::of_owner(column, sets, rows::worst(&about, Some(&column.key)));
         rows.push(MatrixRow {
             depth: sets.depth,
             owner: Some(sets.owner.clone()),
@@ -90,30 +87,30 @@ impl Builder<'_> {
             processes: sets.processes,
             unseen: sets.unseen.clone(),
             cells: self.columns.iter().map(cell).collect(),
-            finding: members::worst(&about, None),
+            finding: rows::worst(&about, None),
             activity: self.works.of_owner(&sets.owner),
-            limits: members::of(&processes),
+            limits: rows::of(&processes),
         });
         for (cgroup, process) in self.members.directly(sets) {
             let about = self.severities.about_process(process);
             let cell = |column: &Column| {
-                let finding = members::worst(&about, Some(&column.key));
+                let finding = rows::worst(&about, Some(&column.key));
                 cell::of_process(column, process, cgroup, &sets.allocated, finding)
             };
             rows.push(MatrixRow {
                 depth: sets.depth + 1,
                 owner: None,
                 array_task: None,
-                process: Some(members::process(process)),
+                process: Some(rows::process(process)),
                 cgroup: cgroup.path.clone(),
                 cgroup_hex: cgroup.path_hex.clone(),
-                users: vec![members::user(process)],
+                users: vec![rows::user(process)],
                 processes: 1,
                 unseen: None,
                 cells: self.columns.iter().map(cell).collect(),
-                finding: members::worst(&about, None),
+                finding: rows::worst(&about, None),
                 activity: self.works.of_process(process),
-                limits: members::of(&[process]),
+                limits: rows::of(&[process]),
             });
         }
     }

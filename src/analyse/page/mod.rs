@@ -1,30 +1,31 @@
 //! The page of `report`: the answers of `node` and `audit`, joined so that a reader gets
 //! from a GPU of an owner to the instruction that decides.
 //!
-//! `rows` makes the matrix of owners and GPUs, `stacks` finds the cgroups in which the
-//! same programs decide, `proofs` keeps each way through a program once, `processes`
-//! says whose each process is, `evidence` packs the observation. Whatever a node's users
-//! can make large has a limit here, and the page names what was left out.
+//! `rows` makes the matrix of owners and GPUs and says whose each process is, `stacks`
+//! finds the cgroups in which the same programs decide and keeps each way through a program
+//! once, `places` is what they share, [`evidence`] packs the observation. Whatever a node's
+//! users can make large has a limit here, and the page names what was left out.
 
-mod columns;
-mod evidence;
-mod limits;
 mod places;
-mod processes;
 mod rows;
 mod stacks;
 mod summary;
 
-use crate::report::{AuditAnswer, Document, NodeAnswer, Page};
+use std::io::{self, Write as _};
 
-use super::error::AnalyseError;
-use super::inspection::Inspection;
-use columns::Column;
-use limits::Limits;
-use places::Places;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use places::{Column, Limits, Places};
+use sha2::{Digest as _, Sha256};
 use stacks::Proofs;
 
-pub use evidence::evidence;
+use super::node::Inspection;
+use super::subject::AnalyseError;
+use crate::observation::Observation;
+use crate::policy::TimeLimit;
+use crate::report::{AuditAnswer, Document, Evidence, NodeAnswer, Page};
 pub use summary::tell_problems;
 
 /// The page about a node.
@@ -50,7 +51,7 @@ pub fn page(
     let owners = document.payload.owners.take().unwrap_or_default();
     let cgroups = std::mem::take(&mut document.payload.cgroups);
     let gpus = std::mem::take(&mut document.payload.gpus);
-    let columns: Vec<Column> = columns::of(&gpus);
+    let columns: Vec<Column> = places::columns(&gpus);
     let mut limits = Limits::default();
     let shown = rows::shown(&owners, gpus.len(), columns.len(), all, &examined.findings, &mut limits);
     let places = Places::new(&owners, &cgroups, observation);
@@ -72,7 +73,7 @@ pub fn page(
         &stacks,
         (&examined.findings, document.payload.activity.as_deref()),
     );
-    let processes = processes::of(&owners, &cgroups, &columns, &places, all, &mut limits);
+    let processes = rows::processes(&owners, &cgroups, &columns, &places, all, &mut limits);
     let mut findings = examined.findings.clone();
     limits.findings(&mut findings);
     let proofs = proofs.finish(&mut limits);
@@ -97,5 +98,26 @@ pub fn page(
         processes,
         cuts: limits.cuts,
         ..Page::default()
+    })
+}
+
+/// The observation as JSON, packed by gzip, with the digest of the JSON.
+///
+/// # Errors
+///
+/// The observation cannot be written as JSON, which no observation that was read or made
+/// by gpumap causes.
+pub fn evidence(observation: &Observation, limit: &TimeLimit) -> io::Result<Evidence> {
+    let json = serde_json::to_vec(observation)?;
+    // No time and no name: the same observation is the same text.
+    // Where the time limit was reached already, what is left is done quickly.
+    let level = if limit.was_missed() { Compression::fast() } else { Compression::best() };
+    let mut packer = GzEncoder::new(Vec::new(), level);
+    packer.write_all(&json)?;
+    let digest = Sha256::digest(&json);
+    Ok(Evidence {
+        packed: STANDARD.encode(packer.finish()?),
+        bytes: json.len(),
+        sha256: digest.iter().map(|byte| format!("{byte:02x}")).collect(),
     })
 }

@@ -1,13 +1,72 @@
-//! Which cgroups count for which owner of a list.
+//! What the parts of a page share: the columns of the matrix with the questions that
+//! programs are asked about each, which cgroups count for which owner of a list, and how
+//! much one page has at most.
+//!
+//! A browser has to open the page, and 100 jobs are to fit into two megabytes; what a node
+//! has beyond that is counted and named.
 
 use std::collections::HashMap;
 
-use crate::model::{CgroupPath, Owner};
+use crate::analyse::joined_node::in_scope;
+use crate::analyse::{levels, matrix};
+use crate::model::{CgroupPath, Device, DeviceType, Owner, Request, Verdict};
 use crate::observation::{self, Observation};
-use crate::report::{Cgroup, OwnerSets};
+use crate::report::{Cgroup, Finding, Gpu, MigInstance, OwnerSets, PageColumn, PageCut};
 
-use super::super::joined_node::in_scope;
-use super::super::levels;
+/// A column and its questions.
+#[derive(Clone, Debug)]
+pub(super) struct Column {
+    pub(super) shown: PageColumn,
+    /// The column of the matrix.
+    pub(super) in_sets: matrix::Column,
+    pub(super) questions: Vec<(Device, Request)>,
+}
+
+/// The columns of the matrix.
+pub(super) fn columns(gpus: &[Gpu]) -> Vec<Column> {
+    let column = |in_sets: matrix::Column| {
+        let (place, number) = in_sets.place;
+        let gpu = gpus.get(place);
+        let questions = match number {
+            None => gpu.and_then(gate).into_iter().collect(),
+            Some(number) => gpu.and_then(|gpu| gpu.mig.get(number)).map(capabilities).unwrap_or_default(),
+        };
+        let text = |(device, request): &(Device, Request)| format!("{device} {}", request.letters());
+        let texts = questions.iter().map(text).collect();
+        let shown = PageColumn { key: in_sets.key.clone(), gpu: place, instance: number, questions: texts };
+        Column { shown, in_sets, questions }
+    };
+    matrix::columns(gpus).into_iter().map(column).collect()
+}
+
+/// What using a GPU asks of the programs.
+fn gate(gpu: &Gpu) -> Option<(Device, Request)> {
+    Some((char(gpu.major?, gpu.minor?), Request::ReadWrite))
+}
+
+/// An instance takes the capabilities of both levels, which are opened for reading. Its
+/// GPU has a column of its own.
+fn capabilities(part: &MigInstance) -> Vec<(Device, Request)> {
+    let minors = [part.gi_minor, part.ci_minor].into_iter().flatten();
+    let devices = minors.filter_map(|minor| Some(char(part.major?, minor)));
+    devices.map(|device| (device, Request::Read)).collect()
+}
+
+fn char(major: u32, minor: u32) -> Device {
+    Device { kind: DeviceType::Char, major, minor }
+}
+
+/// What a cgroup's answer says of a column, and why if there is a reason.
+pub(super) fn verdict<'a>(cgroup: &'a Cgroup, column: &Column) -> (Verdict, Option<&'a str>) {
+    let Some(gpu) = cgroup.gpus.get(column.shown.gpu) else { return (Verdict::Unknown, None) };
+    match column.shown.instance {
+        None => (gpu.verdict, gpu.why.as_deref()),
+        Some(number) => {
+            let verdict = gpu.instances.get(number).map_or(Verdict::Unknown, |instance| instance.verdict);
+            (verdict, gpu.why.as_deref())
+        }
+    }
+}
 
 /// The cgroups of each owner, and the owners of each cgroup, by place in their lists.
 #[derive(Debug)]
@@ -105,4 +164,75 @@ fn by_levels(rows: &[OwnerSets]) -> HashMap<Vec<Owner>, usize> {
         index.insert(chain.clone(), place);
     }
     index
+}
+
+/// Cells of the matrix.
+const CELLS: usize = 6_000;
+
+/// Marks in the drawings of levels: levels times columns.
+const MARKS: usize = 11_500;
+
+/// Instructions in all proofs together.
+const STEPS: usize = 10_000;
+
+/// Processes.
+const PROCESSES: usize = 1_500;
+
+/// Findings.
+const FINDINGS: usize = 300;
+
+/// Room that is left on the page, and what had no room.
+#[derive(Debug)]
+pub(super) struct Limits {
+    marks: usize,
+    steps: usize,
+    pub(super) cuts: Vec<PageCut>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { marks: MARKS, steps: STEPS, cuts: Vec::new() }
+    }
+}
+
+impl Limits {
+    /// How many rows with so many columns the matrix has at most.
+    pub(super) fn rows(columns: usize) -> usize {
+        CELLS / columns.max(1)
+    }
+
+    /// How many processes there are at most.
+    pub(super) fn processes() -> usize {
+        PROCESSES
+    }
+
+    /// Takes room for a drawing; `false` if there is none.
+    pub(super) fn take_marks(&mut self, count: usize) -> bool {
+        take(&mut self.marks, count)
+    }
+
+    /// Takes room for the instructions of a proof; `false` if there is none.
+    pub(super) fn take_steps(&mut self, count: usize) -> bool {
+        take(&mut self.steps, count)
+    }
+
+    /// Notes what was left out, if anything was.
+    pub(super) fn cut(&mut self, what: &str, count: usize, instead: &str) {
+        if count > 0 {
+            self.cuts.push(PageCut { what: what.to_owned(), count, instead: instead.to_owned() });
+        }
+    }
+
+    /// Leaves out findings beyond the limit; the most severe are first.
+    pub(super) fn findings(&mut self, findings: &mut Vec<Finding>) {
+        let more = findings.len().saturating_sub(FINDINGS);
+        findings.truncate(FINDINGS);
+        self.cut("findings", more, "gpumap audit lists all");
+    }
+}
+
+fn take(room: &mut usize, count: usize) -> bool {
+    let rest = room.checked_sub(count);
+    *room = rest.unwrap_or(*room);
+    rest.is_some()
 }

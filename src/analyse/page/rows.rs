@@ -1,14 +1,13 @@
-//! The rows of the matrix.
+//! The rows of the matrix, and the processes of a page: those of jobs, containers and
+//! other owners of GPUs, and whoever else holds a GPU or may hold one.
 
+use super::places::{self, Column, Limits, Places};
+use super::stacks::Stacks;
+use crate::analyse::levels;
 use crate::analyse::matrix::{self, Severities, Works, cell};
 use crate::model::{Membership, Verdict};
-use crate::report::listed::Concerned;
-use crate::report::{Activity, Cgroup, Finding, OwnerSets, PageCell, PageRow, listed};
-
-use super::columns::{self, Column};
-use super::limits::Limits;
-use super::places::Places;
-use super::stacks::Stacks;
+use crate::report::listed::{self, Concerned};
+use crate::report::{Activity, Cgroup, Finding, OwnerSets, PageCell, PageProcess, PageRow, Process};
 
 /// The places of the owners that have rows: jobs first, then containers, then whoever
 /// else holds a GPU; what belongs together stays together.
@@ -82,8 +81,65 @@ fn deciding(
         Membership::Unknown | Membership::Claimed => Verdict::Unknown,
     };
     let is_same = |place: &&usize| {
-        cgroups.get(**place).is_some_and(|cgroup| columns::verdict(cgroup, column).0 == verdict)
+        cgroups.get(**place).is_some_and(|cgroup| places::verdict(cgroup, column).0 == verdict)
     };
     let found = deciding.iter().find(is_same).or(deciding.first())?;
     stacks.of_cgroup(*found)
+}
+
+/// The processes in walk order.
+pub(super) fn processes(
+    owners: &[OwnerSets],
+    cgroups: &[Cgroup],
+    columns: &[Column],
+    places: &Places,
+    all: bool,
+    limits: &mut Limits,
+) -> Vec<PageProcess> {
+    let (mut listed, mut others, mut beyond) = (Vec::new(), 0, 0);
+    for (place, cgroup) in cgroups.iter().enumerate() {
+        let around = places.owners_of(place);
+        let is_workload =
+            around.iter().any(|owner| owners.get(*owner).is_some_and(|row| row.owner.is_workload()))
+                && !levels::is_service(cgroup.owner.as_ref());
+        for (number, process) in cgroup.processes.iter().enumerate() {
+            let is_listed = all || holds(process) || (is_workload && !process.kernel_thread);
+            if !is_listed {
+                others += 1;
+            } else if listed.len() == Limits::processes() {
+                beyond += 1;
+            } else {
+                listed.push(process_of(place, number, cgroup, columns, around));
+            }
+        }
+    }
+    limits.cut("processes of services and schedulers that hold no GPU", others, "-v lists them");
+    limits.cut("processes", beyond, "gpumap cgroup PATH lists those of one cgroup");
+    listed
+}
+
+/// Whether it holds a GPU, as far as it could be seen.
+fn holds(process: &Process) -> bool {
+    process.held.as_ref().is_some_and(|held| !held.is_empty())
+}
+
+fn process_of(
+    place: usize,
+    number: usize,
+    cgroup: &Cgroup,
+    columns: &[Column],
+    around: &[usize],
+) -> PageProcess {
+    let keys = |wanted: Verdict| {
+        let of = columns.iter().filter(|column| places::verdict(cgroup, column).0 == wanted);
+        of.map(|column| column.shown.key.clone()).collect()
+    };
+    PageProcess {
+        cgroup: place,
+        process: number,
+        owner: around.last().copied(),
+        outermost: around.first().copied(),
+        allowed: keys(Verdict::Allow),
+        unknown: keys(Verdict::Unknown),
+    }
 }

@@ -7,13 +7,10 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::super::attachment::attached;
-use super::super::error::AnalyseError;
 use super::super::explain;
 use super::super::joined_node::{JoinedNode, in_scope};
-use super::columns;
-use super::columns::Column;
-use super::limits::Limits;
-use super::places::Places;
+use super::places::{self, Column, Limits, Places};
+use crate::analyse::subject::AnalyseError;
 use crate::model::Verdict;
 use crate::observation;
 use crate::report::{
@@ -141,7 +138,7 @@ fn stack<'a>(
     for column in columns {
         let mut v1 = None;
         let mut returns: Vec<PageReturn> = Vec::new();
-        let (verdict, why) = columns::verdict(cgroup, column);
+        let (verdict, why) = places::verdict(cgroup, column);
         for (question, text) in column.questions.iter().zip(&column.shown.questions) {
             let (device, request) = *question;
             let proof = join.ways_of(seen, device, request);
@@ -212,8 +209,10 @@ fn in_force(index: usize, program: &Effective) -> PageProgram {
 
 /// Instructions of one proof beyond which its middle is left out.
 const LONG: usize = 300;
+
 /// Instructions kept of its beginning and of its end.
 const HEAD: usize = 200;
+
 const TAIL: usize = 60;
 
 /// What makes two ways the same.

@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::columns::Column;
-use super::limits::Limits;
+use super::places::{Column, Limits};
 use crate::model::{Membership, Severity};
 use crate::observation::Problem;
 use crate::report::{
@@ -45,7 +44,9 @@ fn counts(findings: &[Finding]) -> Counts {
 
 /// Things of one kind of problem, and owners of one reason, that are named.
 const THINGS: usize = 20;
+
 const OWNERS: usize = 3;
+
 /// Kinds of problems, and reasons.
 const KINDS: usize = 200;
 

@@ -1,11 +1,14 @@
 //! `gpumap activity`: what processes do with their GPUs, interval by interval.
+//!
+//! In each interval the processes that made calls are observed, and the GPUs; moments of
+//! the kernel's clock have the same time of day in each reading.
 
-mod interval;
 mod summary;
 
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
+use jiff::{SignedDuration, Timestamp};
 use nix::sys::signalfd::SignalFd;
 
 use super::files;
@@ -16,12 +19,11 @@ use crate::activity::{ActivityError, CountingOptions, Interception, Session};
 use crate::analyse::{CallerAllocation, Follower, TimeLimit};
 use crate::cli::{ActivityArgs, Exit};
 use crate::model::ProblemCode;
-use crate::observation::{ActivityReading, Observation, ProcessActivity};
-use crate::observe::{self, Options};
+use crate::observation::{ActivityReading, Observation, Problem, ProcessActivity};
+use crate::observe::{self, ObserveError, Options};
 use crate::render;
 use crate::report::{ActivityAnswer, Document};
 use crate::sys::clock::boot_ns;
-use interval::WallClock;
 
 /// How long processes are looked at about their first call: the next one waits.
 const LOOKING: Duration = Duration::from_millis(500);
@@ -154,7 +156,7 @@ impl Counting<'_, '_> {
             sums,
             ..ActivityReading::default()
         };
-        let mut observation = interval::observe(self.invocation, reading);
+        let mut observation = observe(self.invocation, reading);
         let payload =
             self.follower.report(&observation, &CallerAllocation::default(), &TimeLimit::default())?;
         if let Some((path, reading)) = self.args.state.as_ref().zip(observation.activity.as_deref_mut()) {
@@ -214,4 +216,90 @@ fn refused(error: ActivityError) -> Failure {
         false => "root, and Linux 5.15 or later with BTF (CONFIG_DEBUG_INFO_BTF)",
     };
     Failure::new(ProblemCode::Activity, "", error.to_string(), needs)
+}
+
+/// The observation that a reading is joined with.
+pub(super) fn observe(invocation: &Invocation<'_>, reading: ActivityReading) -> Observation {
+    let deadline = invocation.global.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    let options = Options { detail: true, deadline, ..invocation.options() };
+    let alive = reading.sums.processes.iter().filter(|process| process.ended_ns.is_none());
+    let quiet = reading.sums.quiet.iter().map(|process| process.pid);
+    let mut pids: Vec<u32> = alive.map(|process| process.pid).chain(quiet).collect();
+    pids.sort_unstable();
+    pids.dedup();
+    let seen = (!pids.is_empty()).then(|| observe::processes(&options, &pids));
+    let mut observation = match seen {
+        Some(Ok(seen)) => seen,
+        None => observe::gpus(&options),
+        Some(Err(error)) => {
+            let mut gpus = observe::gpus(&options);
+            gpus.errors.extend(unread(&error));
+            gpus
+        }
+    };
+    observation.activity = Some(Box::new(reading));
+    observation
+}
+
+/// What is missing where none of the processes could be observed. Those that made calls and
+/// ended, or left their cgroups, meanwhile are no loss.
+fn unread(error: &ObserveError) -> Option<Problem> {
+    let is_over = matches!(
+        error,
+        ObserveError::NoSuchProcess { .. } | ObserveError::CgroupRemoved { .. } | ObserveError::NoCgroupMount
+    );
+    let (what, why) = ("the processes that made calls".to_owned(), error.to_string());
+    (!is_over).then_some(Problem { code: ProblemCode::Observe, what, why, needs: String::new() })
+}
+
+/// How far both clocks may part before the time of day is looked at again: somebody set it.
+const APART: SignedDuration = SignedDuration::from_secs(1);
+
+/// What both clocks said at the first reading.
+#[derive(Debug, Default)]
+pub(super) struct WallClock(Option<(Timestamp, u64)>);
+
+impl WallClock {
+    /// The time of day of a moment that has just been (`CLOCK_BOOTTIME`). What lies between
+    /// the looks at both clocks does not move it.
+    pub(super) fn at(&mut self, clock_ns: u64) -> Timestamp {
+        self.of(clock_ns, Timestamp::now())
+    }
+
+    fn of(&mut self, clock_ns: u64, now: Timestamp) -> Timestamp {
+        let since = |first: u64| i64::try_from(clock_ns.saturating_sub(first)).unwrap_or(i64::MAX);
+        let kept =
+            self.0.and_then(|(at, first)| at.checked_add(SignedDuration::from_nanos(since(first))).ok());
+        match kept.filter(|at| at.duration_until(now).abs() < APART) {
+            Some(at) => at,
+            None => {
+                self.0 = Some((now, clock_ns));
+                now
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that only what ended is passed over.
+    #[test]
+    fn what_is_missing() {
+        assert!(unread(&ObserveError::NoSuchProcess { pid: 1, proc: "/proc".into() }).is_none());
+        let failed = ObserveError::Process { pid: 1, why: "cannot read".to_owned() };
+        assert_eq!(unread(&failed).unwrap().code, ProblemCode::Observe);
+    }
+
+    /// Make sure that a reading that is dated late moves nothing, and a clock that is set does.
+    #[test]
+    fn the_same_in_each_reading() {
+        let mut wall = WallClock::default();
+        let time = |seconds: i64, nanos: i32| Timestamp::new(seconds, nanos).unwrap();
+        assert_eq!(wall.of(5_000_000_000, time(100, 0)), time(100, 0));
+        assert_eq!(wall.of(7_000_000_000, time(102, 313_000_000)), time(102, 0));
+        assert_eq!(wall.of(9_000_000_000, time(3600, 0)), time(3600, 0));
+        assert_eq!(wall.of(10_000_000_000, time(3601, 20_000_000)), time(3601, 0));
+    }
 }

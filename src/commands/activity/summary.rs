@@ -5,28 +5,30 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::analyse::{CallerAllocation, Follower};
+use crate::analyse::{self, CallerAllocation, Follower};
 use crate::cli::{ActivityArgs, Exit};
 use crate::commands::files::{activity_state, saved};
 use crate::commands::invocation::{Failure, Invocation};
-use crate::commands::subject::job_name;
+use crate::commands::subject::job;
 use crate::model::{ProblemCode, Time};
 use crate::observation::{Observation, Problem};
 use crate::owner::JobName;
+use crate::render;
 use crate::sys::clock::boot_ns;
-use crate::{analyse, render};
 
 /// How often the state file is looked at while a newer reading is awaited, and how much
 /// longer than an interval that lasts where `--timeout` does not say it.
 const PAUSE: Duration = Duration::from_millis(50);
+
 const LATE: Duration = Duration::from_secs(2);
+
 /// The longest wait for a reading.
 const LONGEST: Duration = Duration::from_secs(120);
 
 /// Runs the command.
 pub(super) fn run_summary(invocation: &mut Invocation<'_>, args: &ActivityArgs) -> Result<Exit, Failure> {
     let named = &args.job;
-    let jobs: Vec<JobName> = named.iter().map(|id| job_name::own(id)).collect::<Result<_, _>>()?;
+    let jobs: Vec<JobName> = named.iter().map(|id| job::own(id)).collect::<Result<_, _>>()?;
     let path = args.state.as_deref().unwrap_or(Path::new(activity_state::USUAL));
     let observation = match saved::from_option(invocation)? {
         Some(observation) => observation,

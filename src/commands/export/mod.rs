@@ -1,16 +1,15 @@
 //! `gpumap export`: a node's answers as metrics for Prometheus.
 
-mod dcgm;
 mod listen;
-mod look;
 mod outlets;
 mod resident;
+
+use outlets::Outlets;
+use resident::Collector;
 
 use super::invocation::{Failure, Invocation};
 use crate::cli::{Exit, ExportArgs};
 use crate::model::ProblemCode;
-use look::Collector;
-use outlets::Outlets;
 
 /// Runs the command.
 pub(super) fn run(invocation: &mut Invocation<'_>, args: &ExportArgs) -> Result<Exit, Failure> {

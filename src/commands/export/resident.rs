@@ -1,5 +1,5 @@
-//! `gpumap export` that runs on: keeps files up to date and serves metrics, until a
-//! signal ends it.
+//! `gpumap export` that runs on: looks at the node, makes metrics of each look, keeps files
+//! up to date and serves metrics, until a signal ends it.
 
 use std::collections::HashSet;
 use std::os::fd::AsFd as _;
@@ -9,26 +9,30 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signalfd::SignalFd;
 
 use super::listen::Bound;
-use super::look::{Collector, Exposition};
 use super::outlets::Outlets;
+use crate::audit;
 use crate::cli::{Exit, ExportArgs};
+use crate::commands::files::saved;
 use crate::commands::invocation::{Failure, Invocation};
 use crate::commands::resident;
-use crate::commands::resident::budget::Budget;
-use crate::commands::resident::look::{Decoding, Look};
-use crate::commands::resident::monitor::Monitor;
+use crate::commands::resident::budget::{Budget, Monitor};
+use crate::commands::resident::look::{Decoding, Look, Looker};
 use crate::commands::resident::service_manager::ServiceManager;
-use crate::export::Changes;
+use crate::export::{self, Answers, Changes, Family, JobMapping};
 use crate::model::ProblemCode;
 use crate::observation::Problem;
 use crate::observe::Options;
+use crate::report::{FindingKind, NodeAnswer};
 
 /// How often changes are looked for where the caller does not say.
 const EVERY: Duration = Duration::from_secs(15);
+
 /// How long a look is waited for before the changes that it belongs to are shown, and how
 /// often it is asked for after that.
 const PATIENCE: Duration = Duration::from_millis(250);
+
 const STEP: Duration = Duration::from_millis(50);
+
 /// Problems that are reported, each once.
 const TOLD: usize = 100;
 
@@ -197,5 +201,59 @@ impl Exporter<'_, '_> {
             told.len() < TOLD && told.insert(key)
         });
         if problems.is_empty() { Ok(()) } else { self.invocation.problems(&problems) }
+    }
+}
+
+/// Looks at the node, and makes its metrics.
+pub(super) struct Collector<'a> {
+    args: &'a ExportArgs,
+    pub(super) looker: Looker,
+    kinds: Vec<FindingKind>,
+}
+
+/// The metrics of one look (what Prometheus calls an exposition), and the files that go with them.
+pub(super) struct Exposition {
+    /// The metrics.
+    pub families: Vec<Family>,
+    /// Which jobs have which GPUs.
+    pub mapping: JobMapping,
+    /// The answer of `node` that all of it was made from.
+    pub node: NodeAnswer,
+    /// Whether all could be seen and every verdict is known.
+    pub complete: bool,
+    /// What could not be seen, and what is to be said besides.
+    pub errors: Vec<Problem>,
+}
+
+impl<'a> Collector<'a> {
+    /// Reads the configuration.
+    pub(super) fn new(invocation: &mut Invocation<'_>, args: &'a ExportArgs) -> Result<Self, Failure> {
+        let config = args.config.as_deref();
+        let looker = Looker::new(invocation, config, args.state.clone(), args.runs_on())?;
+        Ok(Self { args, looker, kinds: audit::kinds().map(audit::Kind::document).collect() })
+    }
+
+    /// Looks at the live node, or at the saved one that the caller names.
+    pub(super) fn look(&self, invocation: &mut Invocation<'_>) -> Result<Exposition, Failure> {
+        let is_live = invocation.global.from.is_none();
+        let look = match saved::from_option(invocation)? {
+            Some(observation) => self.looker.judge(invocation, observation)?,
+            None => self.looker.look(invocation)?,
+        };
+        Ok(self.exposition(look, is_live))
+    }
+
+    /// The metrics of a look.
+    pub(super) fn exposition(&self, look: Look, is_live: bool) -> Exposition {
+        let families = export::families(&Answers {
+            node: &look.node,
+            audit: &look.audit,
+            kinds: &self.kinds,
+            duration: is_live.then_some(look.duration),
+            owner_limit: self.args.owners,
+        });
+        let mapping = JobMapping::of(&look.node.payload);
+        let errors = look.node.errors.into_iter().chain(look.remark).collect();
+        Exposition { families, mapping, complete: look.node.complete, errors, node: look.node.payload }
     }
 }

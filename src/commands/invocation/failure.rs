@@ -7,12 +7,12 @@ use std::sync::Mutex;
 use std::{io, panic};
 
 use crate::analyse::AnalyseError;
-use crate::apply::ApplyError;
 use crate::bytecode::ReadError;
 use crate::cli::device::{BadDevice, GRAMMAR};
 use crate::model::ProblemCode;
 use crate::observation::Problem;
 use crate::observe::{ObserveError, is_root};
+use crate::repair::apply::ApplyError;
 
 /// Why a command gave no answer.
 #[derive(Debug, thiserror::Error)]

@@ -1,7 +1,6 @@
 //! One run of one subcommand: the global options, the standard streams, and how
 //! an answer or a failure is printed.
 
-mod advice;
 pub(crate) mod cgroup_paths;
 pub(crate) mod envelope;
 pub(crate) mod failure;

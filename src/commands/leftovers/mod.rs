@@ -1,22 +1,22 @@
 //! `gpumap leftovers`: processes that still hold GPUs of a job.
 
 mod kill;
-mod standstill;
 
-use standstill::Looked;
+use kill::Looked;
 
-use crate::analyse::CallerAllocation;
+use super::subject::job;
+use crate::analyse::{self, CallerAllocation};
 use crate::cli::{Exit, LeftoversArgs};
 use crate::commands::files::{self, saved};
 use crate::commands::invocation::{Failure, Invocation};
 use crate::commands::node;
-use crate::commands::subject::{allocation, job_name};
+use crate::commands::subject::allocation;
 use crate::model::ProblemCode;
 use crate::observation::{Observation, Problem};
-use crate::observe::JobHook;
+use crate::observe::{self, JobHook};
 use crate::owner::JobName;
 use crate::report::{Free, Leftover, LeftoversAnswer};
-use crate::{analyse, audit, observe, render};
+use crate::{audit, render};
 
 /// Runs the command. One that is found is an answer, whatever else could not
 /// be seen; that none was found is one only if everything was seen.
@@ -33,7 +33,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &LeftoversArgs) -> Resu
         kill::refuse(invocation)?;
     }
     allocation::request(invocation, &args.allocation.slurm)?;
-    let job = job_name::one(invocation, args.job(), args.allocation.slurm.from_env)?;
+    let job = job::one(invocation, args.job(), args.allocation.slurm.from_env)?;
     let granted = allocation::granted(&args.allocation);
     let options = invocation.options();
     let mut look = || -> Result<Looked, Failure> {
@@ -45,14 +45,14 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &LeftoversArgs) -> Resu
     if let Some(signal) = args.kill {
         let leftovers = looked.1.leftovers.iter_mut();
         kill::end(leftovers, signal, &mut || Ok(look()?.1))?;
-        if standstill::is_needed(&looked, &mut look)? {
-            looked = standstill::end(&options, &job, signal, &looked, &mut look)?.unwrap_or(looked);
+        if kill::is_needed(&looked, &mut look)? {
+            looked = kill::end_frozen(&options, &job, signal, &looked, &mut look)?.unwrap_or(looked);
         }
     }
     let (observation, mut payload) = looked;
     payload.free = others(invocation, args, &job, &granted, &observation)?.map(Box::new);
     let found = is_found(&payload);
-    let complete = answer(invocation, args.porcelain, &job_name::text(&job), &observation, payload)?;
+    let complete = answer(invocation, args.porcelain, &job::text(&job), &observation, payload)?;
     Ok(if found { Exit::No } else { complete })
 }
 
@@ -67,10 +67,10 @@ fn observe(
         return Ok(observation);
     }
     let hook = match slurm.from_env {
-        true => job_name::hook(),
+        true => job::hook(),
         // The caller or this job's own hook named the job. Its start time shows
         // which processes cannot belong to it. Its user was not asked for.
-        false if job_name::is_hooks(job) => JobHook { uid: None, ..job_name::hook() },
+        false if job::is_hooks(job) => JobHook { uid: None, ..job::hook() },
         false => JobHook::default(),
     };
     Ok(observe::leftovers(&invocation.options(), job, hook)?)

@@ -1,15 +1,28 @@
-//! How often a resident gpumap looks at the whole node.
+//! How often a resident gpumap looks at the whole node, and whether anything changed there.
 //!
-//! Whether programs or processes changed is cheap to learn, all that metrics need is
-//! not: on a node of 5,000 cgroups and 2,000 processes a look takes half a second of
+//! Whether programs or processes changed is cheap to learn, by a few system calls for each
+//! cgroup and process; all that metrics need is not: on a node of 5,000 cgroups and 2,000 processes a look takes half a second of
 //! one processor. So looks have a share of the time. What is left of it is not lost: a
 //! node that was calm is looked at as soon as something changes.
 
+use std::os::fd::BorrowedFd;
+use std::thread;
 use std::time::Instant;
 
 use nix::sys::resource::{UsageWho, getrusage};
 
+use crate::commands::invocation::Failure;
+use crate::loader;
+use crate::model::ProblemCode;
+use crate::observe::monitor::{ProcessChanges, ProcessMonitor};
+use crate::observe::scanner::ScanContents;
+use crate::observe::{CgroupTarget, Options};
+use crate::report::Event;
+use crate::sys::heap;
 use crate::sys::helper::left_behind;
+use crate::watch::denials::DenialsWatcher;
+use crate::watch::policy::PolicyWatcher;
+use crate::watch::{EventSource as _, ProcessScope};
 
 /// Processor time that a change may take ahead, in seconds.
 const BURST: f64 = 0.25;
@@ -78,6 +91,74 @@ fn processor_time(who: UsageWho) -> f64 {
 #[expect(clippy::cast_precision_loss, reason = "processor times are far below 2^53 microseconds")]
 fn seconds(seconds: i64, microseconds: i64) -> f64 {
     seconds as f64 + microseconds as f64 / 1e6
+}
+
+/// The programs in force and the processes of the node, kept up to date.
+pub(in crate::commands) struct Monitor {
+    policies: PolicyWatcher,
+    processes: ProcessMonitor,
+    /// `None` where the kernel does not tell refusals.
+    denials: Option<DenialsWatcher>,
+    /// The code of its problems.
+    code: ProblemCode,
+}
+
+/// The result of one check.
+pub(in crate::commands) struct Checked {
+    /// What happened to programs.
+    pub events: Vec<Event>,
+    /// What was refused, and how many refusals were lost.
+    pub denials: Vec<Event>,
+    /// Whether anything happened, to programs or processes.
+    pub changed: bool,
+}
+
+impl Monitor {
+    /// Takes what is there as the baseline.
+    pub(in crate::commands) fn start(options: &Options, code: ProblemCode) -> Result<Self, Failure> {
+        let failed = |why: String| Failure::new(code.clone(), "processes", why, "a /proc that can be listed");
+        // Both parts share one loader. A part that does not work without it copes.
+        let loader = loader::shared();
+        let all = [CgroupTarget::all()];
+        let mut policies = PolicyWatcher::list(options, &all)?;
+        let contents = ScanContents::DevicesOnly;
+        let processes =
+            ProcessMonitor::start_with(options, None, contents).map_err(|error| failed(error.to_string()))?;
+        policies.choose_lists();
+        let all = ProcessScope { all: true, ..ProcessScope::default() };
+        // Whether it is there is asked for: see `watches_denials`.
+        let denials = DenialsWatcher::start(options, &all, false).ok();
+        drop(loader);
+        heap::give_back();
+        Ok(Self { policies, processes, denials, code })
+    }
+
+    /// Readable when cgroups came or went; `None` where the kernel reports that to
+    /// nobody.
+    pub(in crate::commands) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.policies.fd()
+    }
+
+    /// Whether the kernel tells what it refuses.
+    pub(in crate::commands) fn watches_denials(&self) -> bool {
+        self.denials.is_some()
+    }
+
+    /// Checks cgroups and processes, both at the same time.
+    pub(in crate::commands) fn check(&mut self) -> Result<Checked, Failure> {
+        let (policies, processes) = (&mut self.policies, &mut self.processes);
+        let (events, changes) = thread::scope(|threads| {
+            let events = threads.spawn(|| policies.events());
+            let changes = processes.refresh();
+            (events.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), changes)
+        });
+        let code = self.code.clone();
+        let failed = |why: String| Failure::new(code.clone(), "processes", why, "");
+        let changes = changes.map_err(|error| failed(error.to_string()))?;
+        let changed = !events.is_empty() || changes != ProcessChanges::default();
+        let denials = self.denials.as_mut().map(DenialsWatcher::events).unwrap_or_default();
+        Ok(Checked { events, denials, changed })
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 
 pub(super) mod budget;
 pub(super) mod look;
-pub(super) mod monitor;
 pub(super) mod output;
 pub(super) mod scope;
 pub(super) mod service_manager;

@@ -5,8 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::commands::invocation::{Failure, Invocation, cgroup_paths};
-use crate::commands::subject::job_cgroups::JobPart;
-use crate::commands::subject::{job_cgroups, job_name};
+use crate::commands::subject::job::{self, JobPart};
 use crate::model::CgroupPath;
 use crate::observation::{Observation, Text};
 use crate::observe::{self, CgroupTarget, Options};
@@ -38,11 +37,11 @@ pub(in crate::commands) fn of(
         let paths: Vec<&Path> = cgroups.iter().map(PathBuf::as_path).collect();
         followed.add(&cgroup_paths::observe(invocation, &paths, false)?);
     }
-    for asked in job_name::all(jobs, false)? {
-        let job = job_name::live(invocation, &asked.job)?;
+    for asked in job::all(jobs, false)? {
+        let job = job::live(invocation, &asked.job)?;
         let mut observation = observe::jobs(&options, std::slice::from_ref(&job))?;
         if asked.step.is_some() {
-            job_cgroups::narrow(&mut observation, &[JobPart { job, step: asked.step }])?;
+            job::narrow(&mut observation, &[JobPart { job, step: asked.step }])?;
         }
         followed.add(&observation);
     }

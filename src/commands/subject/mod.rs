@@ -3,11 +3,13 @@
 
 pub(crate) mod allocation;
 pub(crate) mod devices;
-pub(crate) mod job_cgroups;
-pub(crate) mod job_name;
+pub(crate) mod job;
 pub(crate) mod programs;
 
 use std::path::Path;
+
+use job::JobPart;
+use programs::gather;
 
 use crate::analyse::Subject;
 use crate::cli::{PolicyTarget, TargetArgs};
@@ -15,8 +17,6 @@ use crate::commands::files::saved;
 use crate::commands::invocation::{Failure, Invocation, cgroup_paths};
 use crate::observation::{Observation, Text};
 use crate::observe::{self, CgroupTarget};
-use job_cgroups::JobPart;
-use programs::gather;
 
 /// A policy's source.
 pub(crate) struct Resolved {
@@ -62,17 +62,17 @@ pub(crate) fn live(invocation: &Invocation<'_>, target: PolicyTarget<'_>) -> Res
 }
 
 pub(crate) fn job(invocation: &Invocation<'_>, id: &str) -> Result<Resolved, Failure> {
-    let asked = job_name::parse(id)?;
-    let name = job_name::live(invocation, &asked.job)?;
+    let asked = job::parse(id)?;
+    let name = job::live(invocation, &asked.job)?;
     let observation = observe::jobs(&invocation.options(), std::slice::from_ref(&name))?;
-    let path = job_cgroups::only(&observation, &JobPart { job: name, step: asked.step })?;
+    let path = job::only(&observation, &JobPart { job: name, step: asked.step })?;
     Ok(Resolved { observation, subject: Subject::Cgroup(path) })
 }
 
 fn job_in_saved(observation: &Observation, id: &str) -> Result<Text, Failure> {
-    let asked = job_name::parse(id)?;
-    let job = job_name::in_observation(observation, &asked.job)?;
-    job_cgroups::only(observation, &JobPart { job, step: asked.step })
+    let asked = job::parse(id)?;
+    let job = job::in_observation(observation, &asked.job)?;
+    job::only(observation, &JobPart { job, step: asked.step })
 }
 
 pub(crate) fn in_saved(observation: Observation, target: PolicyTarget<'_>) -> Result<Resolved, Failure> {

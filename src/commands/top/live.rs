@@ -14,14 +14,13 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::signalfd::SignalFd;
 
 use super::screen::{Shown, Source};
-use super::{saved, signals};
+use super::{saved, terminal};
 use crate::analyse;
 use crate::cli::TopArgs;
 use crate::commands::files::activity_state;
 use crate::commands::invocation::{Failure, Invocation};
-use crate::commands::resident::budget::Budget;
+use crate::commands::resident::budget::{Budget, Monitor};
 use crate::commands::resident::look::{Decoding, Look, Looker};
-use crate::commands::resident::monitor::Monitor;
 use crate::model::{EventKind, ProblemCode};
 use crate::observe::Options;
 use crate::report::{Event, Matrix};
@@ -30,15 +29,20 @@ use crate::top::Origin;
 
 /// The least time between two checks.
 const LEAST: Duration = Duration::from_millis(250);
+
 /// How often a node is looked at on which nothing seems to change: an environment may
 /// have been changed, which no check sees.
 const CALM: Duration = Duration::from_secs(10);
+
 /// How long a look that is decoded is waited for at a time.
 const STEP: Duration = Duration::from_millis(50);
+
 /// Events that are kept.
 const EVENTS: usize = 100;
+
 /// Refusals among them: of one user, and of all. Users decide how many there are.
 const OWN_DENIALS: usize = 5;
+
 const ALL_DENIALS: usize = 40;
 
 /// What both threads have.
@@ -96,7 +100,7 @@ impl Live<'_> {
             let news = PollFd::new(self.0.news.as_fd(), PollFlags::POLLIN);
             let mut fds = [news, PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
             match poll(&mut fds, PollTimeout::NONE) {
-                Ok(_) | Err(Errno::EINTR) => signals::obey(signals),
+                Ok(_) | Err(Errno::EINTR) => terminal::obey(signals),
                 Err(errno) => {
                     return Err(Failure::new(ProblemCode::Terminal, "poll", errno.desc(), ""));
                 }

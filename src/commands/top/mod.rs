@@ -1,27 +1,27 @@
-//! `gpumap top`: owners and GPUs as a matrix, once or kept up to date.
+//! `gpumap top`: owners and GPUs as a matrix, once as a table or kept up to date.
 
 mod live;
-mod once;
 mod saved;
 mod screen;
-mod signals;
 mod terminal;
 
 use std::path::PathBuf;
 use std::thread;
 
-use super::files;
-use super::invocation::{Failure, Invocation};
-use super::resident::give_up_rights;
-use super::resident::look::Looker;
-use crate::cli::{Exit, TopArgs};
-use crate::model::ProblemCode;
-use crate::render::Theme;
-use crate::top::State;
 use live::{Ended, Live, Shared};
 use saved::Saved;
 use screen::{Screen, Shown};
 use terminal::Terminal;
+
+use super::files;
+use super::invocation::{Failure, Invocation};
+use super::resident::give_up_rights;
+use super::resident::look::{Look, Looker};
+use crate::cli::{Exit, TopArgs};
+use crate::model::ProblemCode;
+use crate::render::{self, MatrixStyle, Theme};
+use crate::report::MatrixAnswer;
+use crate::top::{Choice, Filter, State, rows};
 
 /// Runs the command.
 pub(super) fn run(invocation: &mut Invocation<'_>, args: &TopArgs) -> Result<Exit, Failure> {
@@ -56,7 +56,7 @@ fn once(invocation: &mut Invocation<'_>, args: &TopArgs, files: &[PathBuf]) -> R
             return Err(Failure::new(ProblemCode::Usage, more.to_string_lossy(), why, "name one FILE"));
         }
     };
-    once::run(invocation, args, look)
+    print_once(invocation, args, look)
 }
 
 /// Shows saved nodes.
@@ -69,7 +69,7 @@ fn replay(
 ) -> Result<Exit, Failure> {
     let mut saved = Saved::new(invocation, looker, files);
     let Some(Shown { moment, facts }) = saved.read()? else { return Ok(Exit::Yes) };
-    let signals = signals::take()?;
+    let signals = terminal::take()?;
     let state = State::new(moment, args.filter.clone(), args.sort);
     let screen = Screen::new(Terminal::take(Terminal::outlet()?)?, theme, &signals, state, facts);
     screen.run(&mut saved)?;
@@ -85,7 +85,7 @@ fn live(
 ) -> Result<Exit, Failure> {
     let outlet = Terminal::outlet()?;
     give_up_rights(ProblemCode::Terminal)?;
-    let signals = signals::take()?;
+    let signals = terminal::take()?;
     let shared = Shared::new()?;
     let show = || {
         let _ended = Ended(&shared);
@@ -101,4 +101,31 @@ fn live(
         followed.and(shown)
     })?;
     Ok(Exit::Yes)
+}
+
+/// Prints one look. The rows that do not match the filter are left out of the document,
+/// too.
+pub(super) fn print_once(
+    invocation: &mut Invocation<'_>,
+    args: &TopArgs,
+    look: Look,
+) -> Result<Exit, Failure> {
+    let is_unknown = !look.node.complete;
+    let Look { observation, node, audit, remark, .. } = look;
+    let mut matrix = saved::matrix(&node.payload, &audit, invocation.style.all);
+    let (gpus, gpus_unread) = (node.payload.gpus, node.payload.gpus_unread);
+    let filter = Filter::new(&args.filter, &matrix, &gpus);
+    let shown = rows(&matrix, Choice { filter: &filter, order: args.sort, open: None });
+    let all = std::mem::take(&mut matrix.rows);
+    matrix.rows = shown.iter().filter_map(|row| all.get(*row).cloned()).collect();
+    let how = MatrixStyle { ascii: args.ascii, processes: invocation.style.all };
+    let payload = MatrixAnswer { gpus, gpus_unread, findings: audit.findings, matrix };
+    let remarks: Vec<_> = remark.into_iter().collect();
+    let exit = invocation.answer_about(&observation, payload, is_unknown, |out, style, payload| {
+        render::matrix(out, style, how, payload)
+    })?;
+    if !remarks.is_empty() {
+        invocation.problems(&remarks)?;
+    }
+    Ok(exit)
 }

@@ -1,8 +1,7 @@
 //! The loop of the screen: keys, signals and new moments in, drawings out, and why a cell is
 //! as it is when the user asks. It draws when something changed and sleeps else.
 
-use std::io;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
 
@@ -10,11 +9,8 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signalfd::SignalFd;
 
-use super::signals;
-use super::signals::Ask;
-use super::terminal::Terminal;
-use crate::analyse;
-use crate::analyse::{Subject, TimeLimit};
+use super::terminal::{self, Ask, Terminal};
+use crate::analyse::{self, Subject, TimeLimit};
 use crate::commands::invocation::Failure;
 use crate::model::{Device, DeviceType, GpuKey, ProblemCode, Request};
 use crate::observation::{Observation, Text};
@@ -167,7 +163,7 @@ impl<'s> Screen<'s> {
     /// Does what the signals that came ask. Whether one of them ends it.
     fn heed(&mut self) -> io::Result<bool> {
         let mut is_ended = false;
-        while let Some(ask) = signals::next(self.signals) {
+        while let Some(ask) = terminal::next(self.signals) {
             match ask {
                 Ask::End => is_ended = true,
                 Ask::Resize => self.unless_stalled(Terminal::resize)?,

@@ -1,33 +1,39 @@
 //! The terminal: taken when the screen begins, given back on every way out, and written to
 //! without waiting long. It may stop taking output: its user stopped it, or a program between
 //! here and the screen hangs. Keys and signals are heeded all the same.
+//!
+//! Some signals the screen has to heed itself, because the terminal has to be given back
+//! before they may do what they do.
 
 use std::fs::{File, OpenOptions};
-use std::io;
-use std::io::{ErrorKind, IsTerminal as _, Read as _, Write as _};
+use std::io::{self, ErrorKind, IsTerminal as _, Read as _, Write as _};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::termios;
-use nix::sys::termios::{SetArg, Termios};
+use nix::sys::signal::{self, SigSet, Signal};
+use nix::sys::signalfd::SignalFd;
+use nix::sys::termios::{self, SetArg, Termios};
+use nix::unistd::Pid;
 use terminal_size::terminal_size_of;
 
-use super::signals;
 use crate::cli::Color;
 use crate::commands::invocation::Failure;
+use crate::commands::resident::signals_and;
 use crate::model::ProblemCode;
-use crate::render;
-use crate::render::{Cells, Colors, Theme};
+use crate::render::{self, Cells, Colors, Theme};
 use crate::top::{Extent, State};
 
 /// To the other screen, without a cursor.
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[2J";
+
 /// Back: ordinary colours, the cursor, the screen of before.
 const LEAVE: &[u8] = b"\x1b[0m\x1b[?25h\x1b[?1049l";
+
 /// The size of a terminal that does not say.
 const USUAL: (u16, u16) = (80, 24);
+
 /// The most of a terminal that is drawn on: its size is whatever somebody set, and each
 /// cell takes memory and time.
 const MOST: (u16, u16) = (1000, 500);
@@ -153,7 +159,7 @@ impl Terminal {
     /// could, nothing happens.
     pub(super) fn suspend(&mut self) -> io::Result<()> {
         self.leave();
-        signals::stop();
+        stop();
         self.retake()
     }
 
@@ -192,7 +198,9 @@ fn size(output: &Outlet) -> (u16, u16) {
 /// How long a drawing may take, and giving the terminal back. A terminal takes one at
 /// once; a slow line has room for some thousand bytes of it.
 const DRAWING: Duration = Duration::from_secs(1);
+
 const LAST: Duration = Duration::from_millis(200);
+
 /// Bytes that are written at a time where the kernel might wait for room.
 const PART: usize = 256;
 
@@ -266,6 +274,64 @@ impl AsFd for Outlet {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
+}
+
+/// Those that end a screen are there anyway: the terminal got another size, the process
+/// is to stop, it goes on.
+const FURTHER: [Signal; 3] = [Signal::SIGWINCH, Signal::SIGTSTP, Signal::SIGCONT];
+
+/// What a signal asks of a screen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ask {
+    /// To end.
+    End,
+    /// To look how large the terminal is.
+    Resize,
+    /// To give the terminal back and stop.
+    Stop,
+    /// To take the terminal again: a shell may have used it.
+    Redraw,
+}
+
+/// Blocks the signals, and gives them as a descriptor.
+pub(super) fn take() -> Result<SignalFd, Failure> {
+    signals_and(ProblemCode::Terminal, &FURTHER)
+}
+
+/// What the next signal asks; `None` if none came.
+pub(super) fn next(signals: &SignalFd) -> Option<Ask> {
+    number(signals).map(|signal| match signal {
+        Signal::SIGWINCH => Ask::Resize,
+        Signal::SIGTSTP => Ask::Stop,
+        Signal::SIGCONT => Ask::Redraw,
+        _ => Ask::End,
+    })
+}
+
+fn number(signals: &SignalFd) -> Option<Signal> {
+    let info = signals.read_signal().ok()??;
+    Signal::try_from(i32::try_from(info.ssi_signo).ok()?).ok()
+}
+
+/// Lets the signals that came do what they do where no screen is.
+pub(super) fn obey(signals: &SignalFd) {
+    while let Some(signal) = number(signals) {
+        deliver(signal, || signal::kill(Pid::this(), signal));
+    }
+}
+
+/// Stops this process until somebody makes it go on. Where nobody could, nothing
+/// happens.
+pub(super) fn stop() {
+    deliver(Signal::SIGTSTP, || signal::raise(Signal::SIGTSTP));
+}
+
+/// Sends a signal to this thread while it is not blocked here.
+fn deliver(signal: Signal, send: impl FnOnce() -> nix::Result<()>) {
+    let set: SigSet = [signal].into_iter().collect();
+    let _cannot_fail = set.thread_unblock();
+    let _ignored_ones_do_nothing = send();
+    let _cannot_fail = set.thread_block();
 }
 
 #[cfg(test)]

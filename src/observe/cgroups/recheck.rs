@@ -65,7 +65,8 @@ fn program_ids(seen: &[VisitedCgroup]) -> BTreeSet<u32> {
     all
 }
 
-fn ids(cgroup: &Cgroup) -> impl Iterator<Item = u32> {
+/// The programs in force on a cgroup, and those that are attached to it.
+pub(in crate::observe) fn ids(cgroup: &Cgroup) -> impl Iterator<Item = u32> {
     let effective = cgroup.effective.known().into_iter().flatten();
     effective.chain(cgroup.own.known().into_iter().flat_map(|own| &own.programs)).copied()
 }

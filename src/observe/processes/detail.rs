@@ -7,8 +7,8 @@ use nix::errno::Errno;
 
 use super::descriptor_tables::DescriptorTables;
 use super::devices::{HeldDevices, mapped};
-use super::environment::location::{self, NoEnviron};
-use super::environment::{at_exec, live};
+use super::environment::at_exec;
+use super::environment::live::{self, NoEnviron};
 use super::helpers::Depth;
 use super::mapped_files::MappedFiles;
 use super::memory::Memory;
@@ -22,14 +22,20 @@ use crate::sys::dir::Dir;
 
 /// Bytes read of `auxv` and `maps`.
 const AUXV_LIMIT: usize = 4 << 10;
+
 const MAPS_LIMIT: usize = 4 << 20;
+
 /// How often a process is read, and how long its descriptors may take.
 const TRIES: usize = 3;
+
 const TIME: Duration = Duration::from_secs(2);
 
 const ENDED: &str = "it has ended and waits for its parent";
+
 const EXITING: &str = "it is ending: its memory is gone";
+
 const EXECUTED: &str = "it executed another program while it was read";
+
 const LONG: &str = "its list of mappings is too long";
 
 /// A process to read.
@@ -250,7 +256,7 @@ impl<'a> DetailReader<'a> {
         if let Some(errno) = self.no_maps {
             return Answer::Missing(self.refusals.why(ReadKind::Live, errno));
         }
-        let found = match location::find(dir, &self.maps, auxv, &mut self.files) {
+        let found = match live::find(dir, &self.maps, auxv, &mut self.files) {
             Ok(places) => live::read(memory, &places),
             Err(NoEnviron::Errno(errno)) => Answer::Missing(self.refusals.why(ReadKind::Image, errno)),
             Err(NoEnviron::Reason(why)) => Answer::Missing(why),

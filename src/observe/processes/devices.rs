@@ -9,8 +9,7 @@ use nix::errno::Errno;
 use nix::fcntl::AtFlags;
 use nix::sys::stat::fstatat;
 
-use super::mapped_files::MappedFiles;
-use super::mappings::mappings;
+use super::mapped_files::{MappedFiles, mappings};
 use super::refusals::{ReadKind, Refusals};
 use crate::model::DeviceType;
 use crate::observation::HeldDevice;
@@ -22,16 +21,22 @@ use crate::sys::stat::{FileKind, FileStat, stat_at};
 /// Descriptors of one process that are looked at; the kernel's own limit for a
 /// table, `fs.nr_open`, is the same by default.
 const DESCRIPTORS: u32 = 1 << 20;
+
 /// Different devices of one process that are kept.
 const DEVICES: usize = 4096;
+
 /// Bytes of `fdinfo`.
 const INFO_LIMIT: usize = 64 << 10;
+
 /// How often a descriptor is inspected that changes each time.
 const TRIES: usize = 3;
+
 /// Majors of character devices that no GPU has (`linux/major.h`): memory,
 /// terminals and pseudo-terminals.
 const MEMORY: u32 = 1;
+
 const TERMINALS: [u32; 2] = [4, 5];
+
 const PSEUDO_TERMINALS: std::ops::RangeInclusive<u32> = 136..=143;
 
 /// Distinct devices in order, and what could not be inspected.

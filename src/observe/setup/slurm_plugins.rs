@@ -4,6 +4,12 @@
 //! (`slurm/slurm.h`: year, month and patch in a byte each). Slurm's daemons refuse
 //! plugins of another version, so it is theirs too. It is read from the file: no
 //! program of Slurm is started, and no plugin is loaded.
+//!
+//! Nothing cheaper says it: gpumap starts no other program (`slurmd -V`), packages name the
+//! version in files of their own each, and the number in the name of `libslurm.so.N` is
+//! that of an interface. `doctor` tells it because what a node does hangs on it: from 26.05
+//! on Slurm names cgroups by SLUID, and before 25.05 a job whose device program could not be
+//! attached ran without one.
 
 use std::collections::BTreeSet;
 use std::fs::File;

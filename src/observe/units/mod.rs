@@ -6,7 +6,8 @@
 //! are kept.
 
 mod files;
-mod search;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashSet;
 use std::ffi::CString;
@@ -14,6 +15,7 @@ use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
+use files::{Search, UnitFiles};
 use nix::errno::Errno;
 
 use super::cgroups::walk::VisitedCgroup;
@@ -28,11 +30,10 @@ use crate::sys::bpf::{self, CGROUP_DEVICE_PROGRAM};
 use crate::sys::dir::Dir;
 use crate::sys::stat::{FileKind, stat_at};
 use crate::unit::{Settings, UnitKind, of_cgroup};
-use files::UnitFiles;
-use search::Search;
 
 /// Units that are read.
 const UNIT_LIMIT: usize = 8192;
+
 /// Paths of one unit that are looked up.
 const PATH_LIMIT: usize = 256;
 
@@ -211,6 +212,3 @@ fn device(root: &Path, path: &str) -> Answer<Option<DeviceNumber>> {
         Err(errno) => Answer::Missing(errno.desc().to_owned()),
     }
 }
-
-#[cfg(test)]
-mod tests;

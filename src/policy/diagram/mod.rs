@@ -10,8 +10,6 @@
 //! `FALSE` to everything and says so in [`Diagram::exhausted`], and the caller
 //! throws the results away.
 
-mod budget;
-mod inspect;
 mod nodes;
 mod operations;
 

@@ -6,8 +6,7 @@ use super::super::diagram::Bdd;
 use super::super::graph::Edge;
 use super::super::state::MachineState;
 use super::super::word::Word;
-use super::position::{Position, position, slot_of};
-use super::{Machine, Next, RETVAL_BITS, Stop};
+use super::{Machine, Next, Position, RETVAL_BITS, Stop, position, slot_of};
 use crate::bytecode::Operation;
 
 impl Machine<'_> {

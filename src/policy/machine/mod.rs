@@ -3,14 +3,14 @@
 //! Paths that meet again are merged before going on, in the order of the
 //! instructions, so a program without loops costs one step an instruction
 //! however many paths lead through it.
+//!
+//! A block waits until all paths that lead to it have been run, except where the program
+//! jumps back.
 
 mod blocks;
-mod follow;
-mod position;
 mod run;
 mod step;
 mod straight;
-mod unclear;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -23,7 +23,6 @@ use super::state::MachineState;
 use super::value::Value;
 use super::word::Word;
 use super::written::{SpoiledMaps, Written};
-use position::Position;
 
 /// Bits of the hook's error.
 pub const RETVAL_BITS: usize = 32;
@@ -149,6 +148,7 @@ pub struct Machine<'a> {
     steps: usize,
     why_exhausted: &'static str,
 }
+
 impl<'a> Machine<'a> {
     /// A machine for `code`. Contents that are in `written` are unknown.
     pub fn new(
@@ -179,4 +179,28 @@ impl<'a> Machine<'a> {
             why_exhausted: "the program is too complex for gpumap's limits",
         }
     }
+}
+
+/// Place in the order of execution: the tail calls made, call sites from the outermost,
+/// each with the round of a helper that calls back, then the slot. Later numbers run
+/// later except where the program jumps back.
+pub(super) type Position = [u64; 10];
+
+/// The place of an instruction.
+pub(super) fn position(state: &MachineState, pc: usize) -> Position {
+    let mut position = [0; 10];
+    position[0] = state.tail_calls.made;
+    let mut depth = 1;
+    for (resume, round) in state.resumes() {
+        position[depth] = (resume as u64 * 2 + 1) << 32 | round;
+        depth += 1;
+    }
+    position[depth] = (pc as u64 * 2 + 2) << 32;
+    position
+}
+
+/// The instruction at a place.
+pub(super) fn slot_of(position: &Position) -> usize {
+    let last = position.iter().rposition(|place| *place != 0).unwrap_or(1);
+    (position[last] >> 33).saturating_sub(1) as usize
 }

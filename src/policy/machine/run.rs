@@ -1,21 +1,27 @@
-//! Runs a program for all questions, within its limits: what does not fit is given up
-//! with an unknown result.
+//! Runs a program for all questions within its limits (what does not fit is given up with
+//! an unknown result), or follows it for one, or tells what its registers hold everywhere.
 
-use super::super::diagram::Bdd;
-use super::super::state::MachineState;
-use super::super::time_limit;
-use super::super::word::Word;
-use super::{Decisions, Machine, RETVAL_BITS};
+use std::collections::BTreeMap;
+
+use super::{Decisions, End, Machine, Next, RETVAL_BITS, Trace, Visit};
+use crate::policy::diagram::Bdd;
+use crate::policy::state::MachineState;
+use crate::policy::word::Word;
+use crate::policy::{inputs, time_limit};
 
 /// Instructions before gpumap gives up on a program: some tenths of a second. The
 /// verifier visits a million at most, but over many paths.
 const MAX_STEPS: usize = if cfg!(fuzzing) { 20_000 } else { 400_000 };
+
 /// The limit of one question: some milliseconds.
 const MAX_STEPS_OF_QUESTION: usize = 50_000;
+
 /// Diagram operations for putting the paths of a run together.
 const MAX_FOLD_STEPS: u64 = 10_000_000;
+
 /// The most blocks of a run that was cut off whose results are still combined.
 const MAX_CUT_PIECES: usize = 1 << 16;
+
 /// Instructions between two looks at the clock.
 const CLOCK_STEPS: usize = 256;
 
@@ -124,5 +130,56 @@ impl Machine<'_> {
     /// Why the run has outgrown its limits.
     pub(super) fn why_exhausted(&self) -> &'static str {
         if self.symbols.diagram.limit().is_over() { time_limit::WHY } else { self.why_exhausted }
+    }
+}
+
+impl Machine<'_> {
+    /// Follows the program for the one question `bits`.
+    pub fn follow(mut self, bits: u64, retval: &Word) -> (Vec<Trace>, End) {
+        self.followed = Some((bits, inputs::only(&mut self.symbols.diagram, bits)));
+        self.symbols.diagram.set_budget_with_reserve(self.surroundings.budget);
+        let mut state = MachineState::start(retval.clone(), self.written.clone());
+        let (mut trace, mut pc) = (Vec::new(), 0);
+        let end = loop {
+            self.steps += 1;
+            if self.is_exhausted() {
+                break End::Lost(self.why_exhausted().to_owned());
+            }
+            trace.push(Trace { pc, before: state.registers.clone(), taken: None });
+            let next = self.step(pc, &mut state);
+            if self.symbols.diagram.exhausted() {
+                break End::Lost(self.why_exhausted().to_owned());
+            }
+            match next {
+                Ok(Next::To(target)) => pc = target,
+                Ok(Next::Branch { condition, taken: (target, taken), otherwise }) => {
+                    let Some(holds) = self.symbols.diagram.evaluate(condition, bits) else {
+                        break End::Lost(self.symbols.why_open(condition, bits));
+                    };
+                    if let Some(last) = trace.last_mut() {
+                        last.taken = Some(holds);
+                    }
+                    (pc, state) = if holds { (target, taken) } else { (otherwise, state) };
+                }
+                Ok(Next::Exit) => {
+                    let returned = state.registers[0].word(self.symbols).zero_extended(32);
+                    let allows = !returned.equal_to(&Word::ZERO, &mut self.symbols.diagram);
+                    break End::Exit { allows, retval: state.retval };
+                }
+                Err(stop) => break End::Lost(stop.0),
+            }
+        };
+        self.symbols.diagram.set_budget(u64::MAX);
+        (trace, end)
+    }
+
+    /// Runs the program for all questions and returns, for every instruction that is
+    /// reached, the registers before it and, if the next instruction follows
+    /// directly, after it.
+    pub fn visits(mut self) -> BTreeMap<usize, Visit> {
+        self.visits = Some(BTreeMap::new());
+        self.all_pieces(&Word::ZERO);
+        self.symbols.diagram.set_budget(u64::MAX);
+        self.visits.unwrap_or_default()
     }
 }

@@ -4,12 +4,12 @@
 use super::super::compute;
 use super::super::diagram::Bdd;
 use super::super::helpers::{self, KernelFunction};
-use super::super::links::ELSEWHERE;
 use super::super::state::MachineState;
 use super::super::value::{Base, Value};
 use super::super::word::Word;
 use super::{Machine, Next, Stop};
 use crate::bytecode::{Arithmetic, Operand, Operation};
+use crate::policy::linked::ELSEWHERE;
 
 impl Machine<'_> {
     /// The questions that get to the current instruction.

@@ -1,12 +1,11 @@
 //! What functions of the kernel write, return, and hand to functions of the program.
 
 use super::super::address::{AddressSet, Pointee};
-use super::super::clobber;
 use super::super::helpers::{self, Effect, LookupResult};
 use super::super::table::TableKind;
 use super::super::written::Spoil;
-use super::program::ARGUMENTS;
-use super::search::{AddressRegisters, Search};
+use super::search::{ARGUMENTS, AddressRegisters, Search};
+use crate::policy::written;
 
 impl Search<'_> {
     /// A helper: what it writes, and what it returns.
@@ -79,7 +78,7 @@ impl Search<'_> {
             match *place {
                 Pointee::Value(map, _) | Pointee::Element(map) | Pointee::Slot(map) => self.spoil(map, spoil),
                 Pointee::Map(map) => self.spoil(map, &Spoil::ALL),
-                Pointee::Anywhere => self.note(&clobber::handed(self.code.maps, self.code.own)),
+                Pointee::Anywhere => self.note(&written::handed(self.code.maps, self.code.own)),
                 Pointee::Stack | Pointee::Argument | Pointee::Record | Pointee::Function => {}
             }
         }

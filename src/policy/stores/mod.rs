@@ -10,16 +10,15 @@
 //! as a store to anywhere.
 
 mod calls;
-mod program;
 mod search;
 mod step;
 
-pub use program::Stores;
+use search::Search;
 
 use super::helpers;
 use super::written::Written;
 use crate::bytecode::Operation;
-use search::Search;
+pub use search::Stores;
 
 impl Stores<'_> {
     /// All that the program may write.

@@ -8,11 +8,9 @@
 
 mod abandoned;
 mod child;
-mod message;
 mod parent;
 
 pub(super) use abandoned::Child;
 pub use abandoned::{MOST_LEFT_BEHIND, left_behind, own};
-pub use child::Channel;
-pub use message::{Ended, MESSAGE_LIMIT};
+pub use child::{Channel, Ended, MESSAGE_LIMIT};
 pub use parent::{Helper, wait};

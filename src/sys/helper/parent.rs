@@ -9,8 +9,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, send, socketpair};
 
 use super::abandoned::{self, Child};
-use super::child::{self, Channel};
-use super::message::{Ended, fetch, framed, whole};
+use super::child::{self, Channel, Ended, fetch, framed, whole};
 use crate::sys::retry::again;
 
 /// A helper, seen from the process that started it. Dropping it kills it and

@@ -9,9 +9,8 @@ use std::time::{Duration, Instant};
 
 use crate::model::{CgroupPathBuf, Owner};
 use crate::observation::Text;
-use crate::observe;
-use crate::observe::Options;
-use crate::observe::processes::mappings::mappings;
+use crate::observe::processes::mapped_files::mappings;
+use crate::observe::{self, Options};
 use crate::owner::TrustedNames;
 use crate::probing::driver::{Driver, Drivers, driver};
 use crate::sys::absence::OrAbsent as _;
@@ -21,6 +20,7 @@ use crate::watch::EventSubject;
 /// How long a process is taken to stay in its cgroup where only `/proc` can
 /// tell.
 pub(super) const STAYS: Duration = Duration::from_millis(100);
+
 /// Cgroups that are remembered.
 const PLACES_KEPT: usize = 1024;
 

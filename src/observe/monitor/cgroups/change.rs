@@ -86,7 +86,7 @@ impl MonitoredCgroups {
     pub(super) fn read_first(&mut self, found: &mut Differences, log: &mut Log) {
         self.read_rounds(1, found, log);
         let is_read = |id: u32| self.cache.programs.get(&id).is_some_and(|it| it.xlated.known().is_some());
-        if self.nodes.iter().any(|(_, node)| !ids(&node.cgroup).all(is_read)) {
+        if self.nodes.iter().any(|(_, node)| !recheck::ids(&node.cgroup).all(is_read)) {
             self.read(found, log);
         }
     }
@@ -195,7 +195,7 @@ impl MonitoredCgroups {
 
     fn ids(&self, path: &Text) -> Vec<u32> {
         let cgroup = self.nodes.get(path).map(|node| &node.cgroup);
-        cgroup.map(|cgroup| ids(cgroup).collect()).unwrap_or_default()
+        cgroup.map(|cgroup| recheck::ids(cgroup).collect()).unwrap_or_default()
     }
 
     /// The cgroups that were asked for and have other programs in force, and those
@@ -272,7 +272,7 @@ impl MonitoredCgroups {
     /// last.
     fn observation(&self, cgroups: impl Iterator<Item = Cgroup>, found: &Differences) -> Observation {
         let cgroups: Vec<Cgroup> = cgroups.collect();
-        let used: BTreeSet<u32> = cgroups.iter().flat_map(ids).collect();
+        let used: BTreeSet<u32> = cgroups.iter().flat_map(recheck::ids).collect();
         let program = |id| found.old_programs.get(id).or_else(|| self.cache.programs.get(id));
         let programs = used.iter().filter_map(program);
         let programs: Vec<Program> = programs.cloned().collect();
@@ -292,7 +292,8 @@ impl MonitoredCgroups {
 
     /// Drops programs that are attached nowhere any more.
     fn forget_programs(&mut self) {
-        let attached: BTreeSet<u32> = self.nodes.iter().flat_map(|(_, node)| ids(&node.cgroup)).collect();
+        let attached: BTreeSet<u32> =
+            self.nodes.iter().flat_map(|(_, node)| recheck::ids(&node.cgroup)).collect();
         self.cache.keep(|id| attached.contains(&id));
     }
 }
@@ -325,9 +326,4 @@ fn is_workload(path: &Text) -> bool {
     let of = |path: &[u8]| owner::of_path(path).filter(Owner::is_workload).map(|owner| owner.whole());
     let above = CgroupPath::new(path).parent().and_then(|above| of(above.as_bytes()));
     of(path.as_bytes()).is_some_and(|own| Some(own) != above)
-}
-
-fn ids(cgroup: &Cgroup) -> impl Iterator<Item = u32> {
-    let effective = cgroup.effective.known().into_iter().flatten();
-    effective.chain(cgroup.own.known().into_iter().flat_map(|own| &own.programs)).copied()
 }

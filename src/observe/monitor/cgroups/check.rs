@@ -10,8 +10,7 @@ use nix::errno::Errno;
 
 use super::lists::Listed;
 use super::nodes::{CgroupNode, child, parent};
-use super::notification::Notification;
-use super::state::{Differences, MonitoredCgroups, RESCAN};
+use super::state::{Differences, MonitoredCgroups, Notification, RESCAN};
 use crate::model::ProblemCode;
 use crate::observation::{Answer, Attached, Cgroup, Program, Text};
 use crate::observe::problems::Log;

@@ -18,6 +18,7 @@ use crate::observation::Text;
 use crate::observe::cgroups::hierarchy::Hierarchy;
 use crate::sys::bpf::{ListKind, query};
 use crate::sys::dir::Dir;
+use crate::sys::fields::{half, long, word};
 use crate::sys::heap;
 
 /// From this many cgroups on the iterator is used; fewer are queried one by one.
@@ -309,18 +310,6 @@ impl Walked {
 /// Bytes that a record with so many ids takes in the ring.
 fn record_room(ids: usize) -> usize {
     (HEADER + RECORD + ids.saturating_mul(4)).next_multiple_of(8)
-}
-
-fn half(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
-}
-
-fn word(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
-}
-
-fn long(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
 /// Whether a walk says what the queries had said before it, of one cgroup at

@@ -5,10 +5,9 @@ mod check;
 mod lists;
 mod monitor;
 mod nodes;
-mod notification;
 mod state;
 
 pub use change::ProgramsChange;
 pub use lists::{ListSource, Listed, ListsError, Walk, Walked};
 pub use monitor::CgroupMonitor;
-pub use notification::Notification;
+pub use state::Notification;

@@ -1,19 +1,32 @@
 //! Reads the current environment: the array that `environ` points to. The process
 //! may change it at any time, so everything is read twice and must be the same.
+//!
+//! Where the array may be is found by the symbol lookup of the dynamic linker, done from
+//! outside. The executable comes first, as a copy relocation puts the variable there, then
+//! the C library.
 
-use super::filter::{self, NAME_LIMIT, VALUE_LIMIT, VariableFilter};
-use super::location::EnvironLocation;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+
+use super::at_exec::{self, NAME_LIMIT, VALUE_LIMIT, VariableFilter};
 use crate::observation::{Answer, Environment};
+use crate::observe::processes::mapped_files::{Image, MappedFiles, Mapping, mappings};
 use crate::observe::processes::memory::{Fault, Memory, StringReader, word};
+use crate::sys::dir::Dir;
 
 /// Entries that are read, and how often reading is tried.
 const ENTRIES: usize = 1 << 20;
+
 const TRIES: usize = 3;
+
 /// Bytes read of the array at first, and at most at a time.
 const FIRST: usize = 512;
+
 const CHUNK: usize = 256 << 10;
 
 const CHANGES: &str = "it changes while it is read";
+
 const DISAGREE: &str = "several C libraries are mapped, and their environments differ";
 
 /// Reads the environment at `places`, which must agree.
@@ -143,7 +156,7 @@ fn strings(memory: &mut Memory, array: &Array) -> Result<(Environment, Vec<Kept>
                 continue;
             }
         };
-        let Some((name, _)) = filter::wanted(start) else {
+        let Some((name, _)) = at_exec::wanted(start) else {
             let is_whole = start.len() >= NAME_LIMIT || start.iter().any(|byte| matches!(byte, b'=' | 0));
             if !is_whole {
                 cut = Some("the end of a name cannot be read".to_owned());
@@ -170,4 +183,189 @@ fn strings(memory: &mut Memory, array: &Array) -> Result<(Environment, Vec<Kept>
     let mut environment = filter.end();
     environment.cut = cut.or(environment.cut);
     Ok((environment, kept))
+}
+
+/// `AT_PHDR` of `linux/auxvec.h`.
+const AT_PHDR: u64 = 3;
+
+/// The largest distance of a segment's start from the start of its mapping: the
+/// largest page of the supported architectures.
+const LARGEST_PAGE: u64 = 64 << 10;
+
+/// Files that are looked into for one process: a program has one C library, and
+/// two or three where a container's tools are at work.
+const FILES: usize = 256;
+
+/// The longest time that the files of one process may take.
+const TIME: Duration = Duration::from_secs(2);
+
+const STRIPPED: &str = "static executable without symbols: the environ array cannot be found";
+
+const NO_NAME: &str = "static executable without an environ array (Go without cgo keeps its own table)";
+
+const TOO_MANY: &str = "more than 256 files are mapped that may have the environ array";
+
+const TOO_LONG: &str = "the files that it maps take too long to look into";
+
+const NO_LIBRARY: &str = "no C library is mapped, and the executable has no environ array";
+
+/// The address of a variable, and the size of a pointer there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::observe::processes) struct EnvironLocation {
+    pub(in crate::observe::processes) address: u64,
+    pub(in crate::observe::processes) width: usize,
+}
+
+/// Why the array was not found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::observe::processes) enum NoEnviron {
+    Errno(Errno),
+    Reason(String),
+}
+
+impl From<Errno> for NoEnviron {
+    fn from(errno: Errno) -> Self {
+        Self::Errno(errno)
+    }
+}
+
+/// The places where `environ` can be; more than one only if several C
+/// libraries are mapped.
+pub(in crate::observe::processes) fn find(
+    dir: &Dir,
+    maps: &[u8],
+    auxv: &[u8],
+    files: &mut MappedFiles,
+) -> Result<Vec<EnvironLocation>, NoEnviron> {
+    let executable = files.executable(dir)?;
+    let executable =
+        executable.as_ref().as_ref().map_err(|why| NoEnviron::Reason(format!("its executable is {why}")))?;
+    let bias = load_bias(executable, auxv);
+    let mapped: Vec<Mapping<'_>> = mappings(maps).filter(|mapping| mapping.executable).collect();
+    let libraries: Vec<&Mapping<'_>> = mapped.iter().filter(|mapping| is_c_library(mapping.name())).collect();
+    if !executable.interpreter && (libraries.is_empty() || !is_loader(dir)?) {
+        return fixed(executable, bias);
+    }
+    let mut objects = Vec::new();
+    if executable.interpreter {
+        objects.extend(bias.map(|bias| (executable.clone(), bias)));
+    } else {
+        // The dynamic linker was started by hand: the program is one of the
+        // mapped files.
+        let others = mapped.iter().filter(|mapping| !is_c_library(mapping.name()));
+        load(dir, others, files, &mut objects)?;
+    }
+    if let Some(place) = named(&objects, 0).first() {
+        return Ok(vec![*place]);
+    }
+    let mut library = Vec::new();
+    load(dir, libraries.into_iter(), files, &mut library)?;
+    let found = [named(&library, 0), named(&objects, 1), named(&library, 1)];
+    let found = found.into_iter().find(|places| !places.is_empty());
+    found.ok_or_else(|| NoEnviron::Reason(NO_LIBRARY.to_owned()))
+}
+
+/// The array of a static executable.
+fn fixed(executable: &Image, bias: Option<u64>) -> Result<Vec<EnvironLocation>, NoEnviron> {
+    let own = executable.own.as_ref().ok_or_else(|| NoEnviron::Reason(STRIPPED.to_owned()))?;
+    let value = own.iter().chain(&executable.exported).find_map(|value| *value);
+    let value = value.ok_or_else(|| NoEnviron::Reason(NO_NAME.to_owned()))?;
+    let bias = bias.ok_or_else(|| NoEnviron::Reason("its load address is unknown".to_owned()))?;
+    Ok(vec![EnvironLocation { address: value.wrapping_add(bias), width: executable.width }])
+}
+
+/// The ELF files of these mappings, each with every address it is loaded at. A file
+/// that is only mapped as data matches no segment.
+fn load<'a>(
+    dir: &Dir,
+    mapped: impl Iterator<Item = &'a Mapping<'a>>,
+    files: &mut MappedFiles,
+    objects: &mut Vec<(Image, u64)>,
+) -> Result<(), NoEnviron> {
+    let (mut seen, begun) = (Vec::new(), Instant::now());
+    for mapping in mapped {
+        // A file that is mapped at another place may be loaded twice.
+        if !seen.contains(&mapping.file()) {
+            seen.push(mapping.file());
+        }
+        if seen.len() > FILES {
+            return Err(NoEnviron::Reason(TOO_MANY.to_owned()));
+        }
+        if begun.elapsed() > TIME {
+            return Err(NoEnviron::Reason(TOO_LONG.to_owned()));
+        }
+        let image = files.mapped(dir, mapping)?;
+        // What is no ELF image has no variables.
+        let Ok(image) = image.as_ref() else { continue };
+        let start = |(offset, address): &(u64, u64)| {
+            let inside = offset.checked_sub(mapping.offset).filter(|inside| *inside < LARGEST_PAGE)?;
+            Some(mapping.start.wrapping_add(inside).wrapping_sub(*address))
+        };
+        objects.extend(image.code.iter().find_map(start).map(|bias| (image.clone(), bias)));
+    }
+    Ok(())
+}
+
+fn named(objects: &[(Image, u64)], index: usize) -> Vec<EnvironLocation> {
+    let place = |(image, bias): &(Image, u64)| {
+        let value = image.exported.get(index).copied().flatten()?;
+        Some(EnvironLocation { address: value.wrapping_add(*bias), width: image.width })
+    };
+    objects.iter().filter_map(place).collect()
+}
+
+/// The offset of the executable's addresses: the kernel says where its program
+/// headers are.
+fn load_bias(executable: &Image, auxv: &[u8]) -> Option<u64> {
+    let mut words = auxv.chunks_exact(executable.width.max(1)).map(word);
+    loop {
+        match (words.next()?, words.next()?) {
+            (AT_PHDR, address) => return Some(address.wrapping_sub(executable.headers?)),
+            (0, _) => return None,
+            _ => {}
+        }
+    }
+}
+
+/// Whether the executable is a dynamic linker, by name.
+fn is_loader(dir: &Dir) -> Result<bool, Errno> {
+    let path = dir.link(c"exe")?;
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    let is_named = [&b"ld-"[..], b"ld.", b"ld64."].iter().any(|begin| name.starts_with(begin));
+    Ok(is_named || is_c_library(name))
+}
+
+/// glibc, musl under its three names, and others that call themselves libc.
+pub(crate) fn is_c_library(name: &[u8]) -> bool {
+    let versioned = name.starts_with(b"libc-2.") && name.ends_with(b".so");
+    let musl = name.starts_with(b"ld-musl-") || name.starts_with(b"libc.musl-");
+    versioned || musl || name == b"libc.so" || name.starts_with(b"libc.so.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that C libraries are known by name, and their neighbours not.
+    #[test]
+    fn libraries() {
+        for name in ["libc.so.6", "libc-2.31.so", "libc.so", "ld-musl-x86_64.so.1", "libc.musl-x86_64.so.1"] {
+            assert!(is_c_library(name.as_bytes()), "{name}");
+        }
+        for name in ["libcrypt.so.1", "libc++.so.1", "libcap.so.2", "ld-linux-x86-64.so.2", "libc", ""] {
+            assert!(!is_c_library(name.as_bytes()), "{name}");
+        }
+    }
+
+    /// Make sure that the load address comes out of both widths of auxv.
+    #[test]
+    fn biases() {
+        let image = |width| Image { width, headers: Some(0x40), ..Image::default() };
+        let long: Vec<u8> =
+            [6u64, 4096, 3, 0x5040, 0, 0].iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let short: Vec<u8> = [6u32, 4096, 3, 0x40].iter().flat_map(|word| word.to_ne_bytes()).collect();
+        assert_eq!(load_bias(&image(8), &long), Some(0x5000));
+        assert_eq!(load_bias(&image(4), &short), Some(0));
+        assert_eq!(load_bias(&image(8), &long[..16]), None);
+    }
 }

@@ -1,6 +1,4 @@
 //! The environment of a process: as it was given at exec, and as it is now.
 
 pub(in crate::observe) mod at_exec;
-pub(in crate::observe) mod filter;
-pub(super) mod live;
-pub(crate) mod location;
+pub(crate) mod live;

@@ -4,19 +4,20 @@
 //! A process of a node without them costs three searches in the text of its
 //! mappings.
 
-mod candidates;
 mod files;
-mod job_files;
-mod override_file;
-mod preload;
-mod status;
+mod settings;
 mod variables;
 
+use nix::errno::Errno;
+
+use super::credentials::{own_namespace, responsible_user};
+use super::memory::Memory;
 use crate::model::{DeviceType, LIMIT_VARIABLES};
 use crate::observation::{Answer, Detail, VgpuTraces};
 use crate::observe::pinned::{NotRead, PinnedProcess};
-use crate::observe::processes::credentials::{own_namespace, responsible_user};
-use crate::observe::processes::memory::Memory;
+use crate::sys::dir::Dir;
+use crate::sys::namespace;
+use crate::sys::stat::stat_at;
 
 /// Major number of NVIDIA's devices (`linux/major.h` keeps it for local use).
 const NVIDIA: u32 = 195;
@@ -51,7 +52,7 @@ impl TraceReader {
     ) -> Result<Option<Box<VgpuTraces>>, NotRead> {
         let (process, dir) = (looked.process, looked.process.dir());
         let named = environment_path(looked.detail);
-        let found = candidates::may_have_any(looked.maps).then(|| candidates::find(looked.maps, named));
+        let found = files::may_have_any(looked.maps).then(|| files::candidates(looked.maps, named));
         // Every program with a locale maps a file that is called as regions are.
         let found = found.filter(|found| looked.cut || !found.is_empty());
         let has_limits = has_limits(looked.detail);
@@ -70,9 +71,9 @@ impl TraceReader {
                 None => Answer::Missing("its memory cannot be read".to_owned()),
             };
         }
-        traces.preload = preload::read(dir);
-        traces.job_files = job_files::read(process, looked.detail)?;
-        traces.override_file = override_file::read(dir)?;
+        traces.preload = settings::preload(dir);
+        traces.job_files = settings::job_files(process, looked.detail)?;
+        traces.override_file = settings::override_file(dir)?;
         let overrides = traces.override_file.as_ref().and_then(|file| file.variables.known());
         let has_limits = has_limits || overrides.is_some_and(|limits| !limits.is_empty());
         let shows = !traces.libraries.is_empty() || !traces.regions.is_empty() || has_limits;
@@ -80,8 +81,8 @@ impl TraceReader {
         if !shows && !is_preloaded && traces.job_files.is_empty() {
             return Ok(None);
         }
-        status::fill(&process.status()?, &mut traces);
-        traces.other_user_namespace = status::is_elsewhere(dir, self.own_namespace());
+        fill(&process.status()?, &mut traces);
+        traces.other_user_namespace = is_elsewhere(dir, self.own_namespace());
         Ok(Some(Box::new(traces)))
     }
 
@@ -106,4 +107,30 @@ fn environment_path(detail: &Detail) -> Option<&[u8]> {
 fn holds_gpu(detail: &Detail) -> bool {
     let devices = detail.devices.known().map(Vec::as_slice).unwrap_or_default();
     devices.iter().any(|device| device.kind == DeviceType::Char && device.major == NVIDIA)
+}
+
+/// Fills in pids, umask and caught signals.
+pub(super) fn fill(text: &[u8], traces: &mut VgpuTraces) {
+    let field = |name: &str| {
+        let mut lines = text.split(|byte| *byte == b'\n');
+        let line = lines.find_map(|line| line.strip_prefix(name.as_bytes())?.strip_prefix(b":"))?;
+        str::from_utf8(line).ok().map(str::trim)
+    };
+    let pids = field("NSpid").unwrap_or_default().split_ascii_whitespace();
+    traces.pids = pids.map_while(|pid| pid.parse().ok()).collect();
+    traces.umask = field("Umask").and_then(|umask| u32::from_str_radix(umask, 8).ok());
+    traces.caught = field("SigCgt").and_then(|caught| u64::from_str_radix(caught, 16).ok());
+}
+
+/// Whether a process is in another user namespace than the one with this inode
+/// number.
+pub(super) fn is_elsewhere(dir: &Dir, own: Option<u64>) -> Option<bool> {
+    let user = dir.child(c"ns").and_then(|ns| namespace::open(&ns, c"user"));
+    let inode = user.and_then(|user| stat_at(&user, c"")).map(|stat| stat.inode);
+    match inode {
+        Ok(inode) => Some(inode != own?),
+        Err(Errno::ENOENT) => Some(false),
+        // It is not known, which is what `None` says.
+        Err(_) => None,
+    }
 }

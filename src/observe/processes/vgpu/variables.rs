@@ -12,20 +12,23 @@ use std::os::unix::fs::FileExt as _;
 use super::files::why;
 use crate::elf::{ElfError, ElfFile, Segment, Symbol, SymbolKind};
 use crate::observation::{Answer, LibraryVariables, MappedFile};
-use crate::observe::processes::mapped_files::{Version, find, version};
-use crate::observe::processes::mappings::{Mapping, mappings};
+use crate::observe::processes::mapped_files::{Mapping, Version, find, mappings, version};
 use crate::observe::processes::memory::Memory;
 use crate::sys::dir::Dir;
 
 /// The variables, as HAMi-core's C files name them, all of them of type `int`.
 const NAMES: [&str; 4] = ["cached_util_switch", "env_utilization_switch", "pidfound", "cached_sm_limit"];
+
 /// Bytes of an `int`.
 const INT: u64 = 4;
+
 /// Elements of `cached_sm_limit` (`CUDA_DEVICE_MAX_COUNT`).
 const DEVICES: u64 = 16;
+
 /// The largest distance of a segment's start from the start of its mapping: the
 /// largest page of the supported architectures.
 const LARGEST_PAGE: u64 = 64 << 10;
+
 /// Files that are remembered: a node has a few builds of the library.
 const FILES: usize = 64;
 

@@ -1,6 +1,6 @@
 //! Puts one device program in the place of another on a cgroup, and keeps
 //! programs under names in a bpf file system. The only user is `repair --apply`
-//! (`src/apply`).
+//! (`src/repair/apply`).
 //!
 //! Each change is one system call that the kernel does whole or not at all: a
 //! process that opens a device meanwhile is judged by the list before or by the

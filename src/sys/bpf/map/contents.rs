@@ -3,16 +3,17 @@
 use std::collections::HashSet;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use super::info::MapInfo;
-use super::shape::{Shape, shape};
+use super::info::{MapInfo, Shape, shape};
 use crate::sys::bpf::call::{Body, BpfCommand, BpfError, call};
 
 /// `CONFIG_NR_CPUS` is at most this on every architecture. Per-CPU values are
 /// read into room for as many CPUs, so that a wrong `possible` file cannot
 /// make the kernel write past the buffer.
 const MAX_CPUS: usize = 8192;
+
 /// Entries of one batch, and the bytes they may take.
 const BATCH_ENTRIES: usize = 4096;
+
 const BATCH_BYTES: usize = 1 << 20;
 
 /// The bounds on reading a map.

@@ -1,10 +1,11 @@
-//! What maps are: their type, sizes, flags and names.
+//! What maps are: their type, sizes, flags and names, and how their values come back from a
+//! lookup.
 
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
-use super::shape;
+use crate::model::MapType;
 use crate::sys::bpf::call::{BpfCommand, BpfError, fd_by_id, info};
 
 /// `BPF_F_RDONLY`: the descriptor can look up, not update.
@@ -90,7 +91,7 @@ pub fn map_info(map: BorrowedFd<'_>) -> Result<MapInfo, BpfError> {
 
 /// Whether the map has one value of the stated size for each key.
 pub(in crate::sys::bpf) fn has_plain_values(info: &MapInfo) -> bool {
-    shape::shape(info.kind) == Some(shape::Shape::Plain)
+    shape(info.kind) == Some(Shape::Plain)
 }
 
 /// Whether a map is frozen, from `/proc/self/fdinfo` (since Linux 5.2; `false` if
@@ -101,4 +102,30 @@ pub fn map_frozen(map: BorrowedFd<'_>) -> bool {
         .and_then(|file| file.take(4096).read_to_string(&mut text));
     read.is_ok()
         && text.lines().any(|line| line.strip_prefix("frozen:").is_some_and(|rest| rest.trim() == "1"))
+}
+
+/// The form in which a map's values come back from a lookup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// One value of the stated size.
+    Plain,
+    /// One value for each possible CPU, each rounded up to 8 bytes.
+    PerCpu,
+    /// The id of another map or program, 4 bytes.
+    Id,
+}
+
+/// The form of values of maps of the type with this number; `None` if user space
+/// cannot list their entries.
+pub(super) fn shape(number: u32) -> Option<Shape> {
+    use MapType::{
+        Array, ArrayOfMaps, CgroupStorage, Hash, HashOfMaps, LpmTrie, LruHash, LruPercpuHash, PercpuArray,
+        PercpuCgroupStorage, PercpuHash, ProgArray,
+    };
+    match MapType::of_number(number) {
+        Hash | Array | LruHash | LpmTrie | CgroupStorage => Some(Shape::Plain),
+        PercpuHash | PercpuArray | LruPercpuHash | PercpuCgroupStorage => Some(Shape::PerCpu),
+        ArrayOfMaps | HashOfMaps | ProgArray => Some(Shape::Id),
+        _ => None,
+    }
 }

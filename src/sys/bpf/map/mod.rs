@@ -2,7 +2,6 @@
 
 mod contents;
 mod info;
-mod shape;
 
 pub use contents::{ContentLimits, Contents, contents, possible_cpus};
 pub(super) use info::has_plain_values;
