@@ -65,35 +65,61 @@ Examples:
 Exit status: 0 yes or clean, 1 no, 2 could not work, 3 incomplete or unknown.
 See gpumap(1) and `gpumap help COMMAND` for more.";
 
-/// The commands. The documentation of each one's arguments is its help text; clap
-/// would prefer a comment here to it.
+/// The commands. clap makes the options of one when it is asked for; until then it knows
+/// the first line of its help, which stands here and at its arguments.
 #[derive(Debug, Subcommand)]
-#[expect(missing_docs, reason = "clap would take it for the help text")]
+#[command(defer = true)]
 pub enum Command {
+    /// Show this node's GPUs and who was allocated, may open, asks for and holds each.
     Node(NodeArgs),
+    /// Show what jobs were allocated, may open, ask for and hold.
     Job(JobArgs),
+    /// Show what processes may open, ask for and hold.
     Pid(PidArgs),
+    /// Show what may be opened from cgroups.
     Cgroup(CgroupArgs),
+    /// Show one program: its rules and its disassembly.
     Prog(ProgArgs),
+    /// Answer allow, deny or unknown for each device.
     Check(CheckArgs),
+    /// Prove one verdict, instruction by instruction.
     Explain(ExplainArgs),
+    /// Show exactly where two policies, or two moments of a node, differ.
     Diff(DiffArgs),
+    /// Audit GPU isolation on this node.
     Audit(AuditArgs),
+    /// List processes that still hold GPUs of a job.
     Leftovers(LeftoversArgs),
+    /// Say whether GPUs are free for the next job.
     Free(FreeArgs),
+    /// Report what changes, as it happens.
     Watch(WatchArgs),
+    /// Report devices that the kernel refuses to processes, as it happens.
     Denials(DenialsArgs),
+    /// Show what processes do with their GPUs, as they do it.
     Activity(ActivityArgs),
+    /// Show the GPU limits that HAMi's libvgpu.so and SoftMig set, and whether they are in force.
     Vgpu(VgpuArgs),
+    /// Show what gives lost device access back, and give it back if told to.
     Repair(RepairArgs),
+    /// Show owners and GPUs as a matrix, kept up to date: who was allocated, may open, asks for and
+    /// holds which GPU, in one glyph and colour.
     Top(TopArgs),
+    /// Write what is known of this node as metrics for Prometheus.
     Export(ExportArgs),
+    /// Write one HTML file that explains this node.
     Report(ReportArgs),
+    /// Make one report of what gpumap said on many nodes.
     Fleet(FleetArgs),
+    /// Check what gpumap can find out on this node, and how to mend what it cannot.
     Doctor(DoctorArgs),
+    /// Save what can be seen now, to be read later or on another machine.
     Snapshot(SnapshotArgs),
+    /// Print the JSON schema of what gpumap writes.
     Schema(SchemaArgs),
+    /// Print a completion script for a shell.
     Completions(CompletionsArgs),
+    /// Write the manual pages into a directory.
     #[command(hide = true)]
     Man(ManArgs),
 }
@@ -144,6 +170,18 @@ mod tests {
     #[test]
     fn definitions_are_sound() {
         definition().debug_assert();
+    }
+
+    /// Make sure that the list of commands says what each one's own help begins with.
+    #[test]
+    fn first_lines() {
+        let mut built = definition();
+        built.build();
+        for command in definition().get_subcommands() {
+            let own = built.find_subcommand(command.get_name()).unwrap();
+            assert!(command.get_about().is_some(), "{}", command.get_name());
+            assert_eq!(command.get_about(), own.get_about());
+        }
     }
 
     /// Make sure that global options work before and after the command.
