@@ -54,7 +54,10 @@ fn decided(
     let why = why.map(|why| format!(", because {why}")).unwrap_or_default();
     let indent = first.len() - first.trim_start().len() + 2;
     let first = format!("{first}{}", style.verdict(verdict));
-    wrap::write(out, &first, indent, usize::from(style.width), &format!("{after}{why}"))
+    match format!("{after}{why}") {
+        text if text.is_empty() => writeln!(out, "{first}"),
+        text => wrap::write(out, &first, indent, usize::from(style.width), &text),
+    }
 }
 
 /// The instructions that were executed. Of a loop that goes round often the
