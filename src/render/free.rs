@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::table::{Last, or_dash};
-use super::{Style, gpus, names, owner, process, sanitize};
+use super::{Style, gpus, names, owner, process, sanitize, wrap};
 use crate::model::Vacancy;
 use crate::report::{Free, FreeAnswer, Gpu, Holder, Leftover};
 
@@ -83,7 +83,5 @@ fn table(out: &mut dyn Write, style: Style, holders: &[&Holder], inventory: &[Gp
         .write(out, style, Last::Wraps)?;
     process::legend(out, processes)?;
     let unknown = holders.iter().filter_map(|it| Some((it.process.pid, it.process.held_unknown.as_deref()?)));
-    unknown
-        .into_iter()
-        .try_for_each(|(pid, why)| writeln!(out, "  {pid}: holds: {}", sanitize::short(why, 300, "…")))
+    wrap::notes_of_unknown(out, style, unknown)
 }

@@ -6,7 +6,7 @@ use std::io;
 use std::io::Write;
 
 use super::table::{Last, Table, or_dash};
-use super::{Style, names, sanitize};
+use super::{Style, names, sanitize, wrap};
 use crate::model::{GpuKey, RequestSet, Verdict};
 use crate::report::{DevicesEvent, Gpu, GpuNode, GpuVerdict, InstanceVerdict, MigInstance};
 
@@ -51,7 +51,8 @@ pub(super) fn write(
         .text("MODEL", whole(|gpu| sanitize::text(&gpu.known.map(model).unwrap_or_default()).into_owned()))
         .write(out, style, Last::Wraps)?;
     reasons(verdicts).into_iter().try_for_each(|(why, count)| {
-        writeln!(out, "  {count} {} because {}", style.verdict(Verdict::Unknown), sanitize::text(why))
+        let first = format!("  {count} {} because ", style.verdict(Verdict::Unknown));
+        wrap::write(out, &first, 4, usize::from(style.width), why)
     })
 }
 
