@@ -111,12 +111,12 @@ impl Beside {
         !matches!(self, Self::User | Self::Limits)
     }
 
-    /// Whether it says something of a row. Every row has users and processes.
-    pub(super) fn is_known(self, row: &Facts<'_>) -> bool {
+    /// Whether it says something of one of these rows. Users and processes are always there.
+    pub(super) fn is_known<'a>(self, mut rows: impl Iterator<Item = &'a MatrixRow>) -> bool {
         match self {
             Self::User | Self::Processes => true,
-            Self::Limits => !row.limits.is_empty(),
-            _ => row.activity.is_some(),
+            Self::Limits => rows.any(|row| !row.limits.is_empty()),
+            _ => rows.any(|row| row.activity.is_some()),
         }
     }
 

@@ -75,7 +75,7 @@ fn beside<'a>(table: Table<'a, &'a MatrixRow>, rows: &[&MatrixRow], one: Beside)
     let value = |row: &&MatrixRow| one.text(&Facts::of(row));
     let table =
         if one.is_number() { table.number(one.title(), value) } else { table.text(one.title(), value) };
-    table.only_if(rows.iter().any(|row| one.is_known(&Facts::of(row))))
+    table.only_if(one.is_known(rows.iter().copied()))
 }
 
 /// What stands in a table behind the GPUs.

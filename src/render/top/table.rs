@@ -261,7 +261,7 @@ const USEFUL: [Beside; 7] = [
 
 /// Those that something is known for, the most useful first.
 fn known(matrix: &Matrix) -> impl Iterator<Item = Beside> {
-    USEFUL.into_iter().filter(|one| matrix.rows.iter().any(|row| one.is_known(&Facts::of(row))))
+    USEFUL.into_iter().filter(|one| one.is_known(matrix.rows.iter()))
 }
 
 /// The columns of a screen.
