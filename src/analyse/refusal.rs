@@ -5,7 +5,7 @@ use crate::observation::{Observation, Text};
 use crate::policy::TimeLimit;
 use crate::report::{DenyingProgram, ProgramProof, Proof};
 
-use super::explain::explain;
+use super::explain::Explainer;
 use super::subject::Subject;
 
 /// Said where what is in force now does not refuse what was refused.
@@ -22,20 +22,28 @@ pub enum Refusal {
     Unknown(String),
 }
 
-/// What refuses a request in a cgroup of an observation, by the programs in force there.
-/// The kernel did refuse it: where they allow it, something has changed since.
+/// What refuses each of some requests in a cgroup of an observation, by the programs in force
+/// there. The kernel did refuse them: where programs allow one, something has changed since.
 #[must_use]
-pub fn refusal(
+pub fn refusals(
     observation: &Observation,
     path: &Text,
-    device: Device,
-    request: Request,
+    requests: &[(Device, Request)],
     limit: &TimeLimit,
-) -> Refusal {
-    let proof = match explain(observation, &Subject::Cgroup(path.clone()), device, request, limit) {
-        Ok(proof) => proof,
-        Err(error) => return Refusal::Unknown(error.to_string()),
-    };
+) -> Vec<Refusal> {
+    let subject = Subject::Cgroup(path.clone());
+    let mut explainer = Explainer::new(observation, &subject, limit);
+    let explained = requests.iter().map(|(device, request)| match &mut explainer {
+        Ok(explainer) => match explainer.explain(*device, *request) {
+            Ok(proof) => of_proof(proof),
+            Err(error) => Refusal::Unknown(error.to_string()),
+        },
+        Err(error) => Refusal::Unknown(error.to_string()),
+    });
+    explained.collect()
+}
+
+fn of_proof(proof: Proof) -> Refusal {
     match proof.verdict {
         Verdict::Unknown => Refusal::Unknown(proof.why.unwrap_or_default()),
         Verdict::Allow => Refusal::Unknown(CHANGED.to_owned()),

@@ -112,6 +112,7 @@ fn every_writer() {
         assert!(found.values().all(|count| *count == 1), "{name}: {found:?}");
         for event in &events {
             assert_eq!(event.process.as_ref().unwrap().pid, pid);
+            assert!(event.cgroup.is_some(), "{name}: {event:?}");
             assert!(event.cgroup.as_ref().unwrap().ends_with(&format!("/leaf{number}")), "{event:?}");
             let denied = event.denied.as_ref().unwrap();
             let program = denied.program.as_ref().unwrap_or_else(|| panic!("{name}: {event:?}"));

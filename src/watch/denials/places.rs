@@ -14,7 +14,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use super::record::DenialKey;
-use crate::analyse::{Refusal, TimeLimit, refusal};
+use crate::analyse::{Refusal, TimeLimit, refusals};
 use crate::loader::Ring;
 use crate::model::{Device, Owner, Request};
 use crate::observation::{Observation, Text};
@@ -27,7 +27,7 @@ use crate::watch::node::{OwnedCgroup, Places};
 const WAITING: usize = 4096;
 /// Turns whose looks have room before they are taken: else a flood fills it.
 const TURNS: usize = 4;
-/// Keys of one account that wait for a look; of more it is told whose they are alone.
+/// Keys of one account that wait for a look; of more only the owner is reported.
 const OWN_WAITING: usize = 256;
 /// Observations of cgroups in a second: of one account, and of all. A user may have many
 /// cgroups and leave room for the others.
@@ -39,12 +39,13 @@ const SECOND: Duration = Duration::from_secs(1);
 const FRESH: Duration = Duration::from_millis(100);
 /// Nanoseconds of a clock tick of `/proc` (`USER_HZ` is 100 everywhere).
 const TICK: u64 = 10_000_000;
-/// How long decoding may take. Nothing waits for it but other looks.
-const DECODING: Duration = Duration::from_millis(500);
+/// How long decoding the programs of a cgroup may take. Nothing waits for it but other looks.
+const DECODING: Duration = Duration::from_secs(2);
 /// Said where nobody looked.
-const TOO_MANY: &str = "not looked at: this user was refused too much at once";
+const TOO_MANY: &str = "this user was refused too much at once to read the programs each time";
 const GONE: &str = "its cgroup is gone";
 const NOT_READ: &str = "the programs of its cgroup could not be read";
+const LATE: &str = "decoding the programs of its cgroup takes longer than 2 seconds";
 
 /// What a look at one refusal found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +81,7 @@ impl Lookout {
 
     /// The next look that is over.
     pub(super) fn next(&self) -> Option<(DenialKey, Seen)> {
-        // A thread that has ended looks at nothing more, which the events tell.
+        // A thread that has ended looks at nothing more, which the events say.
         self.seen.try_recv().ok()
     }
 }
@@ -138,12 +139,13 @@ impl Looker {
                     own.push_back(key);
                 } else {
                     let place = self.place(&key).map(|place| (place.path.clone(), place.owner.clone()));
-                    tell(sender, key, Seen { place, refusal: Refusal::Unknown(TOO_MANY.to_owned()) });
+                    hand_on(sender, key, Seen { place, refusal: Refusal::Unknown(TOO_MANY.to_owned()) });
                 }
             }
-            if let Some(key) = self.next() {
-                let seen = self.look(&key);
-                tell(sender, key, seen);
+            let keys = self.next();
+            if !keys.is_empty() {
+                let seen = self.look(&keys);
+                keys.into_iter().zip(seen).for_each(|(key, seen)| hand_on(sender, key, seen));
                 continue;
             }
             let mut fds =
@@ -155,15 +157,20 @@ impl Looker {
         }
     }
 
-    /// The next key of the user whose turn it is.
-    fn next(&mut self) -> Option<DenialKey> {
-        let account = self.waiting.in_turn().next()?;
+    /// The next keys of the user whose turn it is: those of one process in one cgroup.
+    fn next(&mut self) -> Vec<DenialKey> {
+        let Some(account) = self.waiting.in_turn().next() else { return Vec::new() };
         self.waiting.had_turn(account);
-        let key = self.waiting.get_mut(account)?.pop_front();
-        if self.waiting.get(account).is_none_or(VecDeque::is_empty) {
+        let process = |key: &DenialKey| (key.pid, key.start, key.cgroup);
+        let own = self.waiting.of(account);
+        let first = own.front().map(process);
+        let (its, others): (VecDeque<_>, _) =
+            std::mem::take(own).into_iter().partition(|key| Some(process(key)) == first);
+        *own = others;
+        if own.is_empty() {
             self.waiting.remove(account);
         }
-        key
+        its.into()
     }
 
     fn place(&mut self, key: &DenialKey) -> Option<Rc<OwnedCgroup>> {
@@ -177,7 +184,8 @@ impl Looker {
         self.places.of(&self.options, &subject)
     }
 
-    fn look(&mut self, key: &DenialKey) -> Seen {
+    /// What is to be known of these keys, which are of one process in one cgroup.
+    fn look(&mut self, keys: &[DenialKey]) -> Vec<Seen> {
         if self.second.elapsed() > SECOND {
             self.second = Instant::now();
             self.looks = Quota::new(OWN_LOOKS, ALL_LOOKS);
@@ -187,49 +195,51 @@ impl Looker {
             self.observed.clear();
             self.decided.clear();
         }
-        let Some(place) = self.place(key) else {
-            return Seen { place: None, refusal: Refusal::Unknown(GONE.to_owned()) };
+        let Some(first) = keys.first() else { return Vec::new() };
+        let Some(place) = self.place(first) else {
+            let gone = || Seen { place: None, refusal: Refusal::Unknown(GONE.to_owned()) };
+            return keys.iter().map(|_| gone()).collect();
         };
-        let refusal = self.refusal(key, &place.path);
-        Seen { place: Some((place.path.clone(), place.owner.clone())), refusal }
+        let refusals = self.refusals(first, keys, &place.path);
+        let place = Some((place.path.clone(), place.owner.clone()));
+        refusals.into_iter().map(|refusal| Seen { place: place.clone(), refusal }).collect()
     }
 
-    fn refusal(&mut self, key: &DenialKey, path: &Text) -> Refusal {
+    /// What refuses them; each question about a cgroup is decided once.
+    fn refusals(&mut self, first: &DenialKey, keys: &[DenialKey], path: &Text) -> Vec<Refusal> {
         let all = (path.clone(), None);
         // Where the v1 controller has a say, its group is the process's own.
         let is_v1 = |seen: &Option<Observation>| seen.as_ref().is_some_and(|seen| seen.devices_v1.is_some());
         let place = match self.observed.get(&all) {
             Some(seen) if !is_v1(seen) => all,
-            _ => (path.clone(), Some(key.pid)),
+            _ => (path.clone(), Some(first.pid)),
         };
-        let question = (place.0.clone(), place.1, key.device, key.request);
-        if let Some(known) = self.decided.get(&question) {
-            return known.clone();
-        }
-        if !self.observed.contains_key(&place) {
-            // Then the event says so.
-            if self.looks.take(key.account, 1).is_err() {
-                return Refusal::Unknown(TOO_MANY.to_owned());
+        let question = |key: &DenialKey| (place.0.clone(), place.1, key.device, key.request);
+        let mut open: Vec<&DenialKey> = keys.iter().collect();
+        open.retain(|key| !self.decided.contains_key(&question(key)));
+        let has_room = open.is_empty()
+            || self.observed.contains_key(&place)
+            || self.looks.take(first.account, 1).is_ok();
+        if !open.is_empty() && has_room {
+            if !self.observed.contains_key(&place) {
+                let seen = self.observe(first.pid, path);
+                if !is_v1(&seen) {
+                    self.observed.insert((path.clone(), None), seen.clone());
+                }
+                self.observed.insert(place.clone(), seen);
             }
-            let seen = self.observe(key.pid, path);
-            if !is_v1(&seen) {
-                self.observed.insert((path.clone(), None), seen.clone());
-            }
-            self.observed.insert(place.clone(), seen);
+            let asked: Vec<(Device, Request)> = open.iter().map(|key| (key.device, key.request)).collect();
+            let decided = decide(self.observed.get(&place).and_then(Option::as_ref), path, &asked);
+            self.decided.extend(open.into_iter().map(question).zip(decided));
         }
-        let limit = TimeLimit::at(Instant::now().checked_add(DECODING));
-        let seen = self.observed.get(&place).and_then(Option::as_ref);
-        let refusal = match seen {
-            Some(seen) => refusal(seen, path, key.device, key.request, &limit),
-            None => Refusal::Unknown(NOT_READ.to_owned()),
-        };
-        self.decided.insert(question, refusal.clone());
-        refusal
+        // Where there was no room for another look, the events say so.
+        let known = |key| self.decided.get(&question(key)).cloned();
+        keys.iter().map(|key| known(key).unwrap_or_else(|| Refusal::Unknown(TOO_MANY.to_owned()))).collect()
     }
 
     fn observe(&self, pid: u32, cgroup: &Text) -> Option<Observation> {
         let target = CgroupTarget::observed(cgroup, false);
-        // Only a living process tells its place in the v1 hierarchy; of one that is gone, or
+        // Only a living process shows its place in the v1 hierarchy; of one that is gone, or
         // elsewhere by now, the cgroup is asked about alone.
         let its = observe::processes_and(&self.options, &[pid], std::slice::from_ref(&target)).ok();
         let its = its.filter(|seen| seen.cgroups.iter().any(|seen| seen.path == *cgroup));
@@ -238,7 +248,22 @@ impl Looker {
     }
 }
 
-/// Hands a look on. Where too many wait, or nobody does, the sum is told without it.
-fn tell(sender: &SyncSender<(DenialKey, Seen)>, key: DenialKey, seen: Seen) {
+/// What refuses these requests in a cgroup that was observed.
+fn decide(seen: Option<&Observation>, path: &Text, asked: &[(Device, Request)]) -> Vec<Refusal> {
+    let Some(seen) = seen else {
+        return asked.iter().map(|_| Refusal::Unknown(NOT_READ.to_owned())).collect();
+    };
+    let limit = TimeLimit::at(Instant::now().checked_add(DECODING));
+    let mut refusals = refusals(seen, path, asked, &limit);
+    for refusal in refusals.iter_mut().filter(|_| limit.was_missed()) {
+        if matches!(refusal, Refusal::Unknown(_)) {
+            *refusal = Refusal::Unknown(LATE.to_owned());
+        }
+    }
+    refusals
+}
+
+/// Hands a look on. Where too many wait, or nobody does, the sum is reported without it.
+fn hand_on(sender: &SyncSender<(DenialKey, Seen)>, key: DenialKey, seen: Seen) {
     let _ = sender.try_send((key, seen));
 }
