@@ -24,7 +24,7 @@ use crate::support::oracle::Oracle;
 use crate::support::rng::Rng;
 use crate::support::wait::patience;
 use crate::support::watching::{Place, Watch};
-use crate::support::{bpf, host, probe, programs, skips};
+use crate::support::{bpf, host, kernel, probe, programs, skips};
 
 /// Different devices that are refused in a flood: more than there is room for.
 const TRIED: u64 = 6000;
@@ -36,17 +36,12 @@ const CALM: u32 = 54_332;
 fn watcher(options: &Options, scope: &ProcessScope, all_devices: bool) -> Option<DenialsWatcher> {
     match DenialsWatcher::start(options, scope, all_devices) {
         Ok(watcher) => Some(watcher),
-        Err(error) if !has_kprobes() => {
+        Err(error) if !kernel::has_kprobes() => {
             skips::too_old(&format!("refusals need fexit or kprobes, which this kernel lacks: {error}"));
             None
         }
         Err(error) => panic!("{error}"),
     }
-}
-
-/// Whether the running kernel is built with kprobes, as those of distributions are.
-fn has_kprobes() -> bool {
-    fs::read_to_string("/proc/kallsyms").unwrap().contains(" register_kretprobe")
 }
 
 fn below(cgroup: &Path) -> ProcessScope {

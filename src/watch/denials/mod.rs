@@ -24,6 +24,7 @@ use crate::model::{Device, DeviceType, EventKind};
 use crate::observation::{HeldDevice, Refusals};
 use crate::observe::{self, Options};
 use crate::report::{DeniedEvent, DevicesEvent, Event, Gpu};
+use crate::sys::test_hook;
 use kept::Kept;
 use kernel::{Counted, Kernel};
 use places::{Lookout, Seen};
@@ -31,9 +32,8 @@ use record::{DenialKey, DenialSum};
 
 /// The inventory is read again after this time: a driver may be loaded later.
 const FACTS: Duration = Duration::from_secs(60);
-/// How long a sum waits to be looked at: longer than all looks that may be before it. Only
-/// what found no room in the ring waits so long.
-const PATIENCE: Duration = Duration::from_secs(15);
+/// How long a sum waits to be looked at, where the looks before it take that long.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// How long a look is kept: a sum that is read late is of the same turn or of the next.
 const KEPT: Duration = Duration::from_secs(5);
 /// How often finished looks are taken at the end, and how long in between.
@@ -58,8 +58,9 @@ pub struct DenialsWatcher {
     all_devices: bool,
     holdings: Holdings,
     facts_at: Instant,
-    /// Sums and looks, with the moments in which they came.
-    waiting: Vec<(Instant, DenialKey, DenialSum)>,
+    /// Sums and looks, with the moments in which they came, and the question to the lookout
+    /// with which they are all looked at.
+    waiting: Vec<(Instant, u64, DenialKey, DenialSum)>,
     seen: HashMap<DenialKey, (Instant, Seen)>,
     clock: Clock,
     /// What was refused in the last hour, where somebody asks for it.
@@ -104,14 +105,17 @@ impl DenialsWatcher {
         match taken {
             Ok(sums) => {
                 self.keep_sums(&sums);
-                self.waiting.extend(sums.into_iter().map(|(key, sum)| (now, key, sum)));
+                let asked = if sums.is_empty() { 0 } else { self.lookout.ask() };
+                self.waiting.extend(sums.into_iter().map(|(key, sum)| (now, asked, key, sum)));
             }
             Err(error) => return self.fail(&error),
         }
+        // Before the looks are taken: what it is done with is among these.
+        let done = self.lookout.done();
         while let Some((key, seen)) = self.lookout.next() {
             self.seen.insert(key, (now, seen));
         }
-        let mut events = self.ripe();
+        let mut events = self.ripe(done);
         self.seen.retain(|_, (at, _)| at.elapsed() < KEPT);
         match lost {
             Ok(lost) if lost.is_empty() => {}
@@ -163,13 +167,14 @@ impl DenialsWatcher {
         self.holdings.gpus()
     }
 
-    /// The events of sums that were looked at, or have waited for that long enough.
-    fn ripe(&mut self) -> Vec<Event> {
+    /// The events of sums that were looked at, or will not be: the lookout is done with them,
+    /// or takes too long.
+    fn ripe(&mut self, done: u64) -> Vec<Event> {
         let mut events = Vec::new();
-        for (at, key, sum) in std::mem::take(&mut self.waiting) {
+        for (at, asked, key, sum) in std::mem::take(&mut self.waiting) {
             let seen = self.seen.get(&key).map(|(_, seen)| seen.clone());
-            if seen.is_none() && at.elapsed() < PATIENCE {
-                self.waiting.push((at, key, sum));
+            if seen.is_none() && done < asked && at.elapsed() < scaled(PATIENCE) {
+                self.waiting.push((at, asked, key, sum));
             } else {
                 events.extend(self.event(&key, &sum, seen));
             }
@@ -238,6 +243,12 @@ impl DenialsWatcher {
         let why = format!("devices that are refused are not reported: {error}");
         if first { vec![Event::now(EventKind::Uncovered).because(why)] } else { Vec::new() }
     }
+}
+
+/// A time limit; on emulated machines, for tests, as many times that as they are slower.
+fn scaled(limit: Duration) -> Duration {
+    let slower = test_hook::read("GPUMAP_TEST_SLOWER").and_then(|slower| slower.to_str()?.parse().ok());
+    limit.saturating_mul(slower.unwrap_or(1))
 }
 
 fn number(device: Device) -> HeldDevice {

@@ -6,6 +6,7 @@ use std::collections::{HashMap, VecDeque};
 use std::os::fd::AsFd as _;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,6 +15,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use super::record::DenialKey;
+use super::scaled;
 use crate::analyse::{Refusal, TimeLimit, refusals};
 use crate::loader::Ring;
 use crate::model::{Device, Owner, Request};
@@ -59,8 +61,25 @@ pub(super) struct Seen {
 /// The thread that looks.
 pub(super) struct Lookout {
     seen: Receiver<(DenialKey, Seen)>,
-    /// Ends the thread when this is written.
-    end: Arc<EventFd>,
+    shared: Arc<Shared>,
+}
+
+/// What the thread and its owner say to each other.
+struct Shared {
+    /// Wakes the thread when this is written.
+    wake: EventFd,
+    /// Whether it is to end.
+    end: AtomicBool,
+    /// How often it was asked to say that it is done, and up to which of these it is.
+    asked: AtomicU64,
+    done: AtomicU64,
+}
+
+impl Shared {
+    fn wake(&self) {
+        // It is there as long as the thread; a small counter always has room.
+        let _written = self.wake.write(1);
+    }
 }
 
 impl Lookout {
@@ -71,12 +90,27 @@ impl Lookout {
     /// No descriptor or thread is left.
     pub(super) fn start(ring: Box<dyn Ring>, options: Options) -> std::io::Result<Self> {
         let (sender, seen) = sync_channel(TURNS * WAITING);
-        let end = Arc::new(EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?);
-        let its = end.clone();
+        let wake = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
+        let (end, asked, done) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+        let shared = Arc::new(Shared { wake, end, asked, done });
+        let its = shared.clone();
         thread::Builder::new()
             .name("denials".to_owned())
             .spawn(move || Looker::new(options).follow(ring, &sender, &its))?;
-        Ok(Self { seen, end })
+        Ok(Self { seen, shared })
+    }
+
+    /// Asks whether all is looked at that is in the ring by now. It is as soon as
+    /// [`Self::done`] has reached this number.
+    pub(super) fn ask(&self) -> u64 {
+        let asked = self.shared.asked.fetch_add(1, Ordering::AcqRel) + 1;
+        self.shared.wake();
+        asked
+    }
+
+    /// Up to which question it is: what has no look by then found no room in the ring.
+    pub(super) fn done(&self) -> u64 {
+        self.shared.done.load(Ordering::Acquire)
     }
 
     /// The next look that is over.
@@ -88,8 +122,8 @@ impl Lookout {
 
 impl Drop for Lookout {
     fn drop(&mut self) {
-        // It is there as long as the thread; a counter of 1 always has room.
-        let _written = self.end.write(1);
+        self.shared.end.store(true, Ordering::Release);
+        self.shared.wake();
     }
 }
 
@@ -126,10 +160,11 @@ impl Looker {
 
     /// Looks at one key after another, of each user in turn: who is refused much does not
     /// keep the others waiting.
-    fn follow(mut self, mut ring: Box<dyn Ring>, sender: &SyncSender<(DenialKey, Seen)>, end: &EventFd) {
-        loop {
+    fn follow(mut self, mut ring: Box<dyn Ring>, sender: &SyncSender<(DenialKey, Seen)>, shared: &Shared) {
+        while !shared.end.load(Ordering::Acquire) {
+            let asked = shared.asked.load(Ordering::Acquire);
             let mut keys = Vec::new();
-            ring.read(&mut |record| {
+            let is_empty = ring.read(&mut |record| {
                 keys.extend(DenialKey::read(record));
                 keys.len() < WAITING
             });
@@ -148,12 +183,15 @@ impl Looker {
                 keys.into_iter().zip(seen).for_each(|(key, seen)| hand_on(sender, key, seen));
                 continue;
             }
-            let mut fds =
-                [PollFd::new(ring.as_fd(), PollFlags::POLLIN), PollFd::new(end.as_fd(), PollFlags::POLLIN)];
-            let _interrupted = poll(&mut fds, PollTimeout::NONE);
-            if fds.get(1).is_some_and(|end| end.any() == Some(true)) {
-                return;
+            if !is_empty {
+                continue;
             }
+            shared.done.store(asked, Ordering::Release);
+            let (ring, wake) = (ring.as_fd(), shared.wake.as_fd());
+            let mut fds = [PollFd::new(ring, PollFlags::POLLIN), PollFd::new(wake, PollFlags::POLLIN)];
+            let _interrupted = poll(&mut fds, PollTimeout::NONE);
+            // Nothing is there to be read if it was the ring.
+            let _woken = shared.wake.read();
         }
     }
 
@@ -253,7 +291,7 @@ fn decide(seen: Option<&Observation>, path: &Text, asked: &[(Device, Request)]) 
     let Some(seen) = seen else {
         return asked.iter().map(|_| Refusal::Unknown(NOT_READ.to_owned())).collect();
     };
-    let limit = TimeLimit::at(Instant::now().checked_add(DECODING));
+    let limit = TimeLimit::at(Instant::now().checked_add(scaled(DECODING)));
     let mut refusals = refusals(seen, path, asked, &limit);
     for refusal in refusals.iter_mut().filter(|_| limit.was_missed()) {
         if matches!(refusal, Refusal::Unknown(_)) {
