@@ -11,6 +11,10 @@ pub enum LoadError {
     /// The kernel refuses a program, a map or a link.
     #[error("{0}")]
     Refused(String),
+    /// The kernel says that gpumap may not (`EPERM`): a right is missing, a limit is reached,
+    /// it is locked down, or it is built without programs of this kind.
+    #[error("{0}")]
+    Forbidden(String),
     /// A cgroup whose processes are to be followed cannot be looked at.
     #[error("the processes to follow are not known: {0}")]
     Scope(String),
@@ -27,12 +31,12 @@ impl LoadError {
         let why = one_line(error);
         let has = |errnos: &[i32]| errno(error).is_some_and(|errno| errnos.contains(&errno));
         if let Some(limit) = locked_memory::raised().filter(|_| has(&[libc::EPERM])) {
-            return Self::Refused(format!("{}: {why}", too_little(limit)));
+            return Self::Forbidden(format!("{}: {why}", too_little(limit)));
         }
         if has(&[libc::EPERM, libc::EACCES, libc::EINVAL]) && locked_memory::is_confidential() {
-            return Self::Refused(format!("{CONFIDENTIAL} ({why})"));
+            return Self::Forbidden(format!("{CONFIDENTIAL} ({why})"));
         }
-        Self::Refused(why)
+        if has(&[libc::EPERM]) { Self::Forbidden(why) } else { Self::Refused(why) }
     }
 }
 

@@ -62,7 +62,9 @@ impl From<LoadError> for WatchError {
             LoadError::NoTypes(why) => Self::NoBtf(why),
             LoadError::Missing(part) => Self::Object(part),
             LoadError::Scope(_) => Self::Scope(error.to_string()),
-            LoadError::Refused(_) | LoadError::NoEngine => Self::Load(error.to_string()),
+            LoadError::Refused(_) | LoadError::Forbidden(_) | LoadError::NoEngine => {
+                Self::Load(error.to_string())
+            }
         }
     }
 }

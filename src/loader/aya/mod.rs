@@ -58,6 +58,8 @@ impl Loader for KernelTypes {
     fn load(&self, wanted: &ObjectSpec<'_>) -> Result<Box<dyn Loaded>, LoadError> {
         let refused = match load(&self.types, wanted) {
             Ok(loaded) => return Ok(loaded),
+            // More types give no right. All of them take some 20 MiB.
+            Err(forbidden @ LoadError::Forbidden(_)) => return Err(forbidden),
             Err(refused) => refused,
         };
         // aya asks once for the features of the kernel, and takes every failure for "no".

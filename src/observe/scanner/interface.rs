@@ -103,7 +103,7 @@ pub enum ScanError {
 fn of_load(error: &LoadError) -> String {
     match error {
         LoadError::NoTypes(_) | LoadError::Missing(_) => error.to_string(),
-        LoadError::Refused(_) | LoadError::Scope(_) | LoadError::NoEngine => {
+        LoadError::Refused(_) | LoadError::Forbidden(_) | LoadError::Scope(_) | LoadError::NoEngine => {
             format!("the kernel refuses to load the iterators ({error})")
         }
     }

@@ -92,7 +92,9 @@ impl Kernel {
             });
             match attached {
                 Ok(begun) => return Ok(begun),
-                Err(LoadError::Refused(refusal)) => why.push(format!("{way}: {}", plain(refusal))),
+                Err(LoadError::Refused(refusal) | LoadError::Forbidden(refusal)) => {
+                    why.push(format!("{way}: {}", plain(refusal)))
+                }
                 Err(error) => return Err(error),
             }
         }
