@@ -24,7 +24,7 @@ use crate::model::{Device, DeviceType, EventKind};
 use crate::observation::{HeldDevice, Refusals};
 use crate::observe::{self, Options};
 use crate::report::{DeniedEvent, DevicesEvent, Event, Gpu};
-use crate::sys::test_hook;
+use crate::sys::test_hook::scaled;
 use kept::Kept;
 use kernel::{Counted, Kernel};
 use places::{Lookout, Seen};
@@ -243,12 +243,6 @@ impl DenialsWatcher {
         let why = format!("devices that are refused are not reported: {error}");
         if first { vec![Event::now(EventKind::Uncovered).because(why)] } else { Vec::new() }
     }
-}
-
-/// A time limit; on emulated machines, for tests, as many times that as they are slower.
-fn scaled(limit: Duration) -> Duration {
-    let slower = test_hook::read("GPUMAP_TEST_SLOWER").and_then(|slower| slower.to_str()?.parse().ok());
-    limit.saturating_mul(slower.unwrap_or(1))
 }
 
 fn number(device: Device) -> HeldDevice {

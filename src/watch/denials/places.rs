@@ -15,13 +15,13 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use super::record::DenialKey;
-use super::scaled;
 use crate::analyse::{Refusal, TimeLimit, refusals};
 use crate::loader::Ring;
 use crate::model::{Device, Owner, Request};
 use crate::observation::{Observation, Text};
 use crate::observe::{self, CgroupTarget, Options};
 use crate::quota::{PerAccount, Quota};
+use crate::sys::test_hook::scaled;
 use crate::watch::EventSubject;
 use crate::watch::node::{OwnedCgroup, Places};
 
@@ -255,8 +255,10 @@ impl Looker {
         let question = |key: &DenialKey| (place.0.clone(), place.1, key.device, key.request);
         let mut open: Vec<&DenialKey> = keys.iter().collect();
         open.retain(|key| !self.decided.contains_key(&question(key)));
+        // Where there is no room for another look, the events say so.
         let has_room = open.is_empty()
             || self.observed.contains_key(&place)
+            // That is all that an error says.
             || self.looks.take(first.account, 1).is_ok();
         if !open.is_empty() && has_room {
             if !self.observed.contains_key(&place) {
@@ -270,7 +272,6 @@ impl Looker {
             let decided = decide(self.observed.get(&place).and_then(Option::as_ref), path, &asked);
             self.decided.extend(open.into_iter().map(question).zip(decided));
         }
-        // Where there was no room for another look, the events say so.
         let known = |key| self.decided.get(&question(key)).cloned();
         keys.iter().map(|key| known(key).unwrap_or_else(|| Refusal::Unknown(TOO_MANY.to_owned()))).collect()
     }
