@@ -119,9 +119,9 @@ impl Printer<'_, '_> {
 
     /// Writes the state file, if there is something new.
     fn save(&mut self, args: &DenialsArgs) -> Result<(), Failure> {
-        let Some((path, kept)) = args.state.as_ref().zip(self.watcher.kept()) else { return Ok(()) };
+        let Some(path) = args.state.as_ref().filter(|_| self.watcher.has_kept()) else { return Ok(()) };
         let node = observe::gpus(&self.invocation.options());
-        files::save(path, &Observation { refusals: Some(Box::new(kept)), ..node })
+        files::save(path, &Observation { refusals: self.watcher.refusals().map(Box::new), ..node })
     }
 
     fn line(&mut self, text: &mut Vec<u8>, mut event: Event) -> Result<(), Failure> {

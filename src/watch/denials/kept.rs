@@ -63,11 +63,13 @@ impl Kept {
         self.changed |= count > 0;
     }
 
-    /// The refusals of the last hour; `None` where none came since the last call.
-    pub(super) fn take(&mut self, clock: &mut Clock) -> Option<Refusals> {
-        if !std::mem::take(&mut self.changed) {
-            return None;
-        }
+    /// Whether something came since the last call.
+    pub(super) fn has_changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// The refusals of the last hour.
+    pub(super) fn refusals(&mut self, clock: &mut Clock) -> Refusals {
         let begin = now_ns().saturating_sub(HOUR);
         self.sums.retain(|_, own| {
             own.retain(|_, sum| sum.last >= begin);
@@ -88,7 +90,7 @@ impl Kept {
             last: time(sum.last),
         });
         let refused = refused.collect();
-        Some(Refusals { at: time(now_ns()), since: time(self.since), refused, lost: self.lost })
+        Refusals { at: time(now_ns()), since: time(self.since), refused, lost: self.lost }
     }
 }
 
@@ -108,17 +110,17 @@ mod tests {
     #[test]
     fn bounded() {
         let (mut kept, mut clock) = (Kept::new(), Clock::now());
-        assert_eq!(kept.take(&mut clock).unwrap().refused, []);
+        assert_eq!((kept.refusals(&mut clock).refused, kept.has_changed()), (vec![], true));
         let begin = now_ns();
         let sum = |at| DenialSum { first: begin + at, last: begin + at, count: 2, uid: 7, comm: b"a".into() };
         kept.add(&key(7, 0), &sum(0));
         kept.add(&DenialKey { request: Request::Mknod, ..key(7, 0) }, &sum(5));
-        let taken = kept.take(&mut clock).unwrap();
+        let taken = kept.refusals(&mut clock);
         let [one] = taken.refused.as_slice() else { panic!("{taken:?}") };
         assert_eq!((one.count, one.cgroup, one.start_time, taken.lost), (4, 77, 5, 0));
-        assert_eq!(kept.take(&mut clock), None);
+        assert!(kept.has_changed() && !kept.has_changed());
         (0..200).for_each(|minor| kept.add(&key(8, minor), &sum(u64::from(minor))));
-        let taken = kept.take(&mut clock).unwrap();
+        let taken = kept.refusals(&mut clock);
         assert_eq!((taken.refused.len(), taken.lost), (1 + OWN, 2 * (200 - OWN as u64)));
         assert!(taken.refused.iter().all(|one| one.minor == 0 || one.minor >= 200 - OWN as u32));
     }

@@ -142,15 +142,19 @@ impl DenialsWatcher {
         events
     }
 
-    /// Keeps what is refused of GPUs from now on, for [`Self::kept`].
+    /// Keeps what is refused of GPUs from now on, for [`Self::refusals`].
     pub fn keep(&mut self) {
         self.kept = Some(Kept::new());
     }
 
-    /// What was refused of GPUs in the last hour; `None` where nothing was since the last
-    /// call, or nobody asked to keep it.
-    pub fn kept(&mut self) -> Option<Refusals> {
-        self.kept.as_mut()?.take(&mut self.clock)
+    /// Whether something was kept since the last call.
+    pub fn has_kept(&mut self) -> bool {
+        self.kept.as_mut().is_some_and(Kept::has_changed)
+    }
+
+    /// What was refused of GPUs in the last hour; `None` where nobody asked to keep it.
+    pub fn refusals(&mut self) -> Option<Refusals> {
+        Some(self.kept.as_mut()?.refusals(&mut self.clock))
     }
 
     fn keep_sums(&mut self, sums: &[(DenialKey, DenialSum)]) {

@@ -42,12 +42,12 @@ const FRESH: Duration = Duration::from_millis(100);
 /// Nanoseconds of a clock tick of `/proc` (`USER_HZ` is 100 everywhere).
 const TICK: u64 = 10_000_000;
 /// How long decoding the programs of a cgroup may take. Nothing waits for it but other looks.
-const DECODING: Duration = Duration::from_secs(2);
+const DECODING: Duration = Duration::from_secs(10);
 /// Said where nobody looked.
 const TOO_MANY: &str = "this user was refused too much at once to read the programs each time";
 const GONE: &str = "its cgroup is gone";
 const NOT_READ: &str = "the programs of its cgroup could not be read";
-const LATE: &str = "decoding the programs of its cgroup takes longer than 2 seconds";
+const LATE: &str = "decoding the programs of its cgroup takes longer than 10 seconds";
 
 /// What a look at one refusal found.
 #[derive(Clone, Debug, PartialEq, Eq)]
