@@ -47,8 +47,16 @@ fn of_proof(proof: Proof) -> Refusal {
     match proof.verdict {
         Verdict::Unknown => Refusal::Unknown(proof.why.unwrap_or_default()),
         Verdict::Allow => Refusal::Unknown(CHANGED.to_owned()),
-        Verdict::Deny => denying(&proof).map_or(Refusal::DevicesV1, Refusal::Program),
+        Verdict::Deny => match proof.programs.iter().find(|program| is_open(program)) {
+            Some(program) => Refusal::Unknown(program.why.clone().unwrap_or_default()),
+            None => denying(&proof).map_or(Refusal::DevicesV1, Refusal::Program),
+        },
     }
+}
+
+/// Whether it is not known what a program does with the error.
+fn is_open(program: &ProgramProof) -> bool {
+    program.retval.is_none() && program.returns == Verdict::Unknown
 }
 
 /// The program after which the error stays: a later one may clear what an earlier one set.
@@ -86,6 +94,17 @@ mod tests {
             decided_at: Some(4),
             ..ProgramProof::default()
         }
+    }
+
+    /// Make sure that a program that could not be followed lets nothing be said of the others,
+    /// and the v1 controller is not named in their place.
+    #[test]
+    fn open() {
+        let late = ProgramProof { returns: Verdict::Unknown, retval: None, ..program(2, Verdict::Deny, -1) };
+        let late = ProgramProof { why: Some("too late".to_owned()), ..late };
+        let programs = vec![program(1, Verdict::Deny, -1), late];
+        let proof = Proof { verdict: Verdict::Deny, programs, ..Proof::default() };
+        assert_eq!(of_proof(proof), Refusal::Unknown("too late".to_owned()));
     }
 
     /// Make sure that the first program of those whose error stays is named, not one whose

@@ -89,7 +89,7 @@ fn every_writer() {
         let leaf = top.child(&format!("leaf{number}")).unwrap();
         let source = writers::nth(number, &mut rng, writers::CgroupIds { cgroup_id: leaf.id() });
         let mut devices: Vec<Device> = probe::devices(&[&source], &mut rng);
-        devices.truncate(12);
+        devices.truncate(8);
         let loaded = bpf::load(&source).unwrap();
         bpf::attach(leaf.dir(), &loaded.program, bpf::MULTI, None).unwrap();
         let mut oracle = Oracle::start(&leaf).unwrap();
