@@ -164,7 +164,7 @@ pub(super) fn settle(finding: &mut Finding, config: &Config) {
 
 /// The fingerprint: findings of different moments with the same one are the same
 /// finding.
-fn fingerprint(finding: &Finding) -> String {
+pub(super) fn fingerprint(finding: &Finding) -> String {
     let mut hash = Sha256::new();
     let owner =
         serde_json::to_string(&(&finding.owner, &finding.others, &finding.cgroup)).unwrap_or_default();

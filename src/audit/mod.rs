@@ -117,8 +117,8 @@ fn answer(
     found.retain(|one| scope.contains(one, facts.inspection.payload()));
     // What is accepted of one GPU hides nothing of another.
     outcome::mark_ignored(&mut found, config, &facts.observation().taken_at);
-    let mut found = several::join(found);
     found.iter_mut().for_each(|one| finding::settle(one, config));
+    let mut found = several::join(found);
     found.sort_by(finding::order);
     let audit = summary(facts, granted, scope);
     let gpus = facts.gpus().to_vec();

@@ -85,9 +85,22 @@ pub struct Baseline {
 struct FormerFinding {
     id: String,
     fingerprint: String,
+    #[serde(default)]
+    device_fingerprints: Vec<String>,
     summary: String,
     #[serde(default)]
     ignored: Option<String>,
+}
+
+impl FormerFinding {
+    fn parts(&self) -> &[String] {
+        parts(&self.fingerprint, &self.device_fingerprints)
+    }
+}
+
+/// The fingerprints of what a finding says, one for each device that it joins.
+fn parts<'a>(whole: &'a String, devices: &'a [String]) -> &'a [String] {
+    if devices.is_empty() { std::slice::from_ref(whole) } else { devices }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -118,16 +131,19 @@ impl Baseline {
 /// no more.
 pub fn compare(answer: &mut AuditAnswer, baseline: &Baseline) {
     let (findings, audit) = (&mut answer.findings, &mut answer.audit);
-    let old = baseline.findings().map(|former| &former.fingerprint);
+    let of = |finding: &Finding| parts(&finding.fingerprint, &finding.device_fingerprints).to_vec();
+    let old = baseline.findings().flat_map(FormerFinding::parts);
     let known: BTreeSet<&String> = old.chain(&baseline.audit.known_fingerprints).collect();
-    let now: BTreeSet<&String> = findings.iter().map(|finding| &finding.fingerprint).collect();
-    let is_gone = |former: &&FormerFinding| former.ignored.is_none() && !now.contains(&former.fingerprint);
+    let now: BTreeSet<String> = findings.iter().flat_map(of).collect();
+    let is_gone = |former: &&FormerFinding| {
+        former.ignored.is_none() && !former.parts().iter().any(|part| now.contains(part))
+    };
     audit.fixed = baseline.findings().filter(is_gone).map(fixed).collect();
     let (left_out, new) = std::mem::take(findings)
         .into_iter()
-        .partition::<Vec<_>, _>(|finding| known.contains(&finding.fingerprint));
+        .partition::<Vec<_>, _>(|finding| of(finding).iter().all(|part| known.contains(part)));
     audit.known = left_out.len();
-    audit.known_fingerprints = left_out.into_iter().map(|finding| finding.fingerprint).collect();
+    audit.known_fingerprints = left_out.iter().flat_map(of).collect();
     *findings = new;
 }
 
@@ -262,5 +278,24 @@ mod tests {
         let mut second = payload(vec![known(), finding("b", Severity::Note, None)]);
         compare(&mut second, &baseline(&first));
         assert_eq!(second.findings[0].fingerprint, "b");
+    }
+
+    /// Make sure that a finding about several devices is known device by device.
+    #[test]
+    fn baselines_of_several_devices() {
+        let about = |devices: &[&str]| Finding {
+            device_fingerprints: devices.iter().map(ToString::to_string).collect(),
+            ..finding(&devices.concat(), Severity::Warning, None)
+        };
+        let left = |old: &Finding, now: &Finding| {
+            let findings = serde_json::json!({ "schema": report::SCHEMA, "findings": [old], "audit": {} });
+            let mut answer = payload(vec![now.clone()]);
+            compare(&mut answer, &Baseline::read(findings.to_string().as_bytes()).unwrap());
+            (answer.findings.len(), answer.audit.fixed.len())
+        };
+        let (both, one) = (about(&["a", "b"]), finding("a", Severity::Warning, None));
+        assert_eq!(left(&both, &one), (0, 0));
+        assert_eq!(left(&one, &both), (1, 0));
+        assert_eq!(left(&both, &about(&["c", "d"])), (1, 1));
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::wording;
+use super::{finding, wording};
 use crate::report::{Finding, FindingDevice};
 
 /// Stands for the name of the device in texts that are compared: no text of a finding has
@@ -39,6 +39,7 @@ fn without_device(finding: &Finding) -> Finding {
     let Some(name) = name(finding) else { return finding.clone() };
     let mut blank = with_texts(finding, |text| replaced(text, name));
     (blank.devices, blank.programs) = (Vec::new(), Vec::new());
+    blank.fingerprint = String::new();
     blank.processes.sort_by_key(|process| (process.pid, process.start_time));
     blank
 }
@@ -60,7 +61,11 @@ fn joined(blank: Finding, mut same: Vec<Finding>) -> Vec<Finding> {
     }
     // The processes in the order of the first, which begins with those that matter.
     let processes = same.first_mut().map(|first| std::mem::take(&mut first.processes)).unwrap_or_default();
-    vec![Finding { devices, programs, processes, ..with_texts(&blank, filled) }]
+    let device_fingerprints = same.iter().map(|one| one.fingerprint.clone()).collect();
+    let mut whole =
+        Finding { devices, programs, processes, device_fingerprints, ..with_texts(&blank, filled) };
+    whole.fingerprint = finding::fingerprint(&whole);
+    vec![whole]
 }
 
 /// The finding with each of its texts changed.
@@ -100,6 +105,7 @@ mod tests {
             id: "x".to_owned(),
             summary: summary.to_owned(),
             advice: format!("list /dev/{device} there"),
+            fingerprint: device.to_owned(),
             devices: vec![FindingDevice { name: Some(device.to_owned()), ..FindingDevice::default() }],
             programs: vec![Decision { id: 7, decided_at: Some(slot), ..Decision::default() }],
             ..Finding::default()
@@ -122,6 +128,8 @@ mod tests {
         assert_eq!(said, expected);
         assert_eq!(found[0].advice, "list /dev/nvidia1, /dev/nvidia10 there");
         assert_eq!((found[0].devices.len(), found[0].programs.len()), (2, 2));
+        assert_eq!(found[0].device_fingerprints, ["nvidia1", "nvidia10"]);
+        assert!(!found[0].fingerprint.is_empty() && found[1].device_fingerprints.is_empty());
         let nameless = Finding { devices: vec![FindingDevice::default()], ..about("a", "one", 1) };
         assert_eq!(join(vec![nameless.clone(), nameless]).len(), 2);
     }

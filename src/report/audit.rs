@@ -122,6 +122,9 @@ pub struct Finding {
     /// Names the same finding in another audit of the same node: id, owner,
     /// place and devices, without pids, program ids and times.
     pub fingerprint: String,
+    /// Of a finding about several devices, the fingerprints of the same finding about each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub device_fingerprints: Vec<String>,
     /// What is wrong, one sentence.
     pub summary: String,
     /// The cgroup it is about, if it is about one.
