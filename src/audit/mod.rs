@@ -19,6 +19,7 @@ mod tenants;
 mod wording;
 
 use crate::analyse::{self, AnalyseError, CallerAllocation, CommandAnswer, Inspection, TimeLimit, ToVerify};
+use crate::model::InOrder as _;
 use crate::observation::{Observation, Verification};
 use crate::report::{Audit, AuditAnswer, AuditOptions, Checked, Finding, NodeAnswer};
 
@@ -116,7 +117,7 @@ fn answer(
     found.retain(|one| scope.contains(one, facts.inspection.payload()));
     found.iter_mut().for_each(|one| finding::settle(one, config));
     outcome::mark_ignored(&mut found, config, &facts.observation().taken_at);
-    found.sort_by(finding::order);
+    found.order_by(finding::order);
     let audit = summary(facts, granted, scope);
     let gpus = facts.gpus().to_vec();
     AuditAnswer { gpus, findings: found, audit, observation: None }

@@ -6,7 +6,7 @@ use std::io::Write;
 
 use super::table::Last;
 use super::{Style, gpus, names, sanitize, table, wrap};
-use crate::model::{GpuKey, ProcessState, ValueState};
+use crate::model::{GpuKey, InOrder as _, ProcessState, ValueState};
 use crate::observation::UnseenProcesses;
 use crate::report::{Asked, Claim, Cut, Gpu, Process, Visible};
 
@@ -43,7 +43,7 @@ pub(super) fn write(
     let is_known = processes.iter().any(|process| is_known(process));
     let mut sorted = processes.to_vec();
     let has_nothing = |process: &Process| process.kernel_thread || process.has_ended();
-    sorted.sort_by_key(|process| (process.held.as_ref().is_none_or(Vec::is_empty), has_nothing(process)));
+    sorted.order_by_key(|process| (process.held.as_ref().is_none_or(Vec::is_empty), has_nothing(process)));
     sorted.truncate(if style.all { usize::MAX } else { SHOWN });
     let columns = Columns::of(sorted.iter().copied());
     let (mut header, mut rows) = (vec!["PID"], Vec::new());

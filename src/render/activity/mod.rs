@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use super::names::counted;
 use super::table::{self, Last};
 use super::{Style, gpus, names, owner, sanitize};
-use crate::model::{GpuEvidence, GpuKey};
+use crate::model::{GpuEvidence, GpuKey, InOrder as _};
 use crate::report::{
     ActiveProcess, Activity, ActivityAnswer, Gpu, GpuUse, QuietHolder, Rates, StreamUse, Work,
 };
@@ -96,7 +96,7 @@ fn heading(activity: &Activity) -> String {
         .flat_map(|process| &process.gpus)
         .filter_map(|one| one.gpu.as_ref())
         .collect();
-    gpus.sort();
+    gpus.order();
     gpus.dedup();
     let who = format!("{} on {}", counted(activity.processes.len(), "process"), counted(gpus.len(), "GPU"));
     let clock = activity.at.clock();

@@ -3,7 +3,7 @@
 
 use super::canvas::{Canvas, columns, columns as width_of, folded};
 use super::cells::{Rect, Style};
-use crate::model::{CellState, Membership, Severity};
+use crate::model::{CellState, InOrder as _, Membership, Severity};
 use crate::render::activity::amounts;
 use crate::render::matrix::{Glyph, UNSURE, idle, labels, limits, name, users};
 use crate::render::{owner, process, sanitize};
@@ -363,7 +363,7 @@ impl Columns {
                 extras.push(extra);
             }
         }
-        extras.sort_by_key(|extra| extra.place());
+        extras.order_by_key(|extra| extra.place());
         let fit = (room / column).clamp(1, count.max(1));
         let at = state.cursor().1.saturating_sub(1);
         let first = if fit >= count { 0 } else { at / fit * fit };
