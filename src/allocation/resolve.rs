@@ -292,9 +292,11 @@ fn meaning(slurm: &Slurm, names: &Names, gpus: &[Gpu]) -> Result<(Vec<Slot>, boo
     let Some(file) = &slurm.gres_conf else {
         let places = match slurm.looked_in.as_slice() {
             [] => String::new(),
-            places => format!(" in {}", places.join(", ")),
+            places => format!("; it was looked for in {}", places.join(", ")),
         };
-        return Err(format!("no gres.conf was found{places}; --gres-conf FILE names it, and {HELP}"));
+        return Err(format!(
+            "no gres.conf was found: --gres-conf FILE names it, or [slurm] of /etc/gpumap.toml its directory{places}"
+        ));
     };
     let gres = gres::read(&file.text.lossy(), names);
     let slots = gres.and_then(|gres| order::slots(&gres, gpus));

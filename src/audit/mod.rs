@@ -15,6 +15,7 @@ mod findings;
 mod free;
 mod kind;
 mod outcome;
+mod several;
 mod tenants;
 mod wording;
 
@@ -115,9 +116,15 @@ fn answer(
     let without_driver = findings::gpus_without_driver(facts);
     found.retain(|one| !findings::is_only_about(one, &without_driver));
     found.retain(|one| scope.contains(one, facts.inspection.payload()));
-    found.iter_mut().for_each(|one| finding::settle(one, config));
+    // What is accepted of one GPU hides nothing of another.
     outcome::mark_ignored(&mut found, config, &facts.observation().taken_at);
+<<<<<<< HEAD
     found.order_by(finding::order);
+=======
+    let mut found = several::join(found);
+    found.iter_mut().for_each(|one| finding::settle(one, config));
+    found.sort_by(finding::order);
+>>>>>>> size-land
     let audit = summary(facts, granted, scope);
     let gpus = facts.gpus().to_vec();
     AuditAnswer { gpus, findings: found, audit, observation: None }

@@ -1,6 +1,7 @@
 //! Words owners, GPUs and lists for the texts of findings.
 
 use std::borrow::Borrow;
+use std::collections::BTreeSet;
 
 use crate::model::{Owner, OwnerKind, Verdict};
 use crate::report::{Decision, Gpu, Process};
@@ -86,6 +87,31 @@ pub(super) fn clauses(mut items: Vec<String>) -> Vec<String> {
     items.truncate(SHOWN);
     items.extend((more > 0).then(|| format!("{more} more like these are left out")));
     items
+}
+
+/// The commands that say to which of these owners something was given.
+pub(super) fn asking<'o>(owners: impl IntoIterator<Item = &'o Owner>) -> String {
+    let command = |owner: &Owner| match owner.kind {
+        OwnerKind::Slurm | OwnerKind::Parastation => "scontrol show job -d",
+        OwnerKind::Pod | OwnerKind::Containerd | OwnerKind::CriO => "kubectl describe node",
+        OwnerKind::Docker => "docker inspect",
+        OwnerKind::Podman => "podman inspect",
+        OwnerKind::Oar => "oarstat -f",
+        OwnerKind::Pbs => "qstat -f",
+        OwnerKind::GridEngine => "qstat -j",
+        OwnerKind::Htcondor => "condor_q -long",
+        OwnerKind::Lsf => "bjobs -l",
+        OwnerKind::Flux => "flux job info",
+        OwnerKind::Nomad => "nomad alloc status",
+        _ => "the configuration of its owner",
+    };
+    let commands: BTreeSet<&str> = owners.into_iter().map(command).collect();
+    list(&Vec::from_iter(commands))
+}
+
+/// Where a scheduler is told which devices it has.
+pub(super) fn device_list(owner: &Owner) -> &'static str {
+    if owner.kind.is_slurm() { "gres.conf" } else { "the scheduler's configuration" }
 }
 
 /// The start of a text.

@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use super::invocation::{Failure, Invocation};
 use super::subject;
 use super::subject::devices::Devices;
+use crate::audit;
 use crate::cli::device::{self, DeviceArgument, Pattern};
 use crate::cli::{Exit, ExplainArgs};
 use crate::gpu::NameError;
@@ -40,7 +41,8 @@ fn one(asked: &DeviceArgument<'_>, text: &[u8], devices: &Devices) -> Result<(De
         }
         DeviceArgument::Name(word) => {
             let bad = |why: NameError| {
-                Failure::new(ProblemCode::BadDevice, format!("'{word}'"), why.to_string(), "")
+                let needs = finding(word).unwrap_or_default();
+                Failure::new(ProblemCode::BadDevice, format!("'{word}'"), why.to_string(), &needs)
             };
             Ok((devices.named(word).map_err(bad)?, Request::ReadWrite))
         }
@@ -50,6 +52,12 @@ fn one(asked: &DeviceArgument<'_>, text: &[u8], devices: &Devices) -> Result<(De
             device.zip(requests.single()).ok_or_else(|| several(&name()))
         }
     }
+}
+
+/// What to type where a word is the id of a finding.
+fn finding(word: &str) -> Option<String> {
+    let kind = audit::kind(&word.to_ascii_lowercase())?;
+    Some(format!("gpumap audit --explain {} says what this finding means", kind.id))
 }
 
 fn several(name: &str) -> Failure {

@@ -8,6 +8,7 @@
 use std::fs;
 use std::io::{self, Write as _};
 
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap_mangen::Man;
 
 use super::invocation::{Failure, Invocation};
@@ -208,11 +209,19 @@ fn synopsis(command: &clap::Command) -> String {
     usage.trim_start_matches("Usage: ").replace('-', "\\-")
 }
 
+/// The definition with the ids of findings as values, which shells complete. (A command line
+/// with another id is answered in words, with what is near.)
+fn with_ids(definition: clap::Command) -> clap::Command {
+    let id = |kind: &audit::Kind| PossibleValue::new(kind.id).help(kind.title);
+    let ids = PossibleValuesParser::new(audit::kinds().map(id));
+    definition.mut_subcommand("audit", |audit| audit.mut_arg("explain", |explain| explain.value_parser(ids)))
+}
+
 /// Prints a script. Made in memory first, because the generator panics when
 /// it cannot write.
 pub(super) fn completions(invocation: &mut Invocation<'_>, args: &CompletionsArgs) -> Result<Exit, Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut cli::definition(), "gpumap", &mut script);
+    clap_complete::generate(args.shell, &mut with_ids(cli::definition()), "gpumap", &mut script);
     invocation.out.write_all(&script)?;
     Ok(Exit::Yes)
 }

@@ -71,7 +71,7 @@ pub fn run(cli: &Cli) -> Exit {
         Err(_) => Box::new([].as_slice()),
     };
     // Standard error is not locked: other threads say something on it when they fail.
-    let (mut out, mut err) = (io::stdout().lock(), io::stderr());
+    let (mut out, mut err) = (io::stdout().lock(), invocation::standard_error());
     run_on(cli, style, Streams { input: &mut *input, out: &mut out, err: &mut err })
 }
 

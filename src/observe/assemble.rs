@@ -15,6 +15,7 @@ use super::programs::symbols;
 use super::{containers, gpu, host, rights, slurm_config as config, slurm_daemon, units, view};
 use crate::model::ProblemCode;
 use crate::observation::{Observation, Problem, Process, Text, take_regions};
+use crate::owner;
 use crate::sys::bpf::CGROUP_DEVICE_PROGRAM;
 use crate::sys::caps::Capability::SysAdmin;
 
@@ -80,11 +81,15 @@ pub(super) fn observe(
     }
     if options.detail || options.slurm {
         let is_slurmd = |process: &&Process| process.comm.as_bytes() == slurm_daemon::NAME.as_bytes();
-        let seen: Vec<u32> =
+        let daemons: Vec<u32> =
             observation.processes.iter().filter(is_slurmd).map(|process| process.pid).collect();
-        let places = config::places(options, Some(&hierarchy.mount.point), &seen, &mut log);
+        let is_slurm = |one: &VisitedCgroup| {
+            owner::of_path(one.cgroup.path.as_bytes()).is_some_and(|one| one.kind.is_slurm())
+        };
+        let is_here = daemons.is_empty() && seen.iter().any(is_slurm);
+        let places = config::places(options, Some(&hierarchy.mount.point), &daemons, is_here, &mut log);
         observation.slurm = config::collect(options, &places, &mut log);
-        if !seen.is_empty() {
+        if is_here || !daemons.is_empty() {
             // It may use other files than those that were known before it was seen.
             observation.host.slurm_cluster = config::cluster(options, &places, &mut log);
         }

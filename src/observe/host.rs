@@ -66,7 +66,7 @@ fn host(options: &Options, hierarchy: Option<&Hierarchy>, log: &mut Log) -> Host
     log.there(stat.to_string_lossy(), read);
     let ticks = sysconf(SysconfVar::CLK_TCK).map_err(|errno| log.failed("sysconf CLK_TCK", errno));
     let slurm = hierarchy.map(|hierarchy| hierarchy.mount.point.as_path());
-    let slurm = slurm_config::places(options, slurm, &[], log);
+    let slurm = slurm_config::places(options, slurm, &[], false, log);
     Host {
         name: text(names.as_ref().map(|names| names.nodename())),
         kernel: text(names.as_ref().map(|names| names.release())),

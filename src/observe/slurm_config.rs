@@ -32,11 +32,13 @@ pub(in crate::observe) const INCLUDED: usize = 64;
 /// Characters of a cluster's name.
 const CLUSTER: usize = 64;
 /// Where Slurm's files are on this node. `seen` are pids of processes that may be a slurmd,
-/// besides those that pid files and its unit name.
+/// besides those that pid files and its unit name. Where these name none and a Slurm is
+/// known to be here, all processes are looked through for it (`is_here`).
 pub(in crate::observe) fn places(
     options: &Options,
     cgroups: Option<&Path>,
     seen: &[u32],
+    is_here: bool,
     log: &mut Log,
 ) -> SlurmPlaces {
     let site = site_config::read(options, log).slurm;
@@ -45,6 +47,12 @@ pub(in crate::observe) fn places(
         match slurm_daemon::hinted(cgroups) {
             Ok(hinted) => pids.extend(hinted),
             Err((path, errno)) => log.failed(path.to_string_lossy(), errno),
+        }
+        if pids.is_empty() && is_here {
+            match slurm_daemon::listed(&options.proc) {
+                Ok(listed) => pids.extend(listed),
+                Err(errno) => log.failed(options.proc.to_string_lossy(), errno),
+            }
         }
     }
     let mut daemons = Vec::new();

@@ -11,7 +11,7 @@ use std::ffi::{CStr, CString, OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, openat, readlinkat};
@@ -46,7 +46,8 @@ struct Step {
 
 /// The place that `path` names.
 pub(super) fn find(path: &Path) -> Result<Destination, OutputError> {
-    let mut walk = PathWalk { at: open(AT_FDCWD, c".")?, links: 0, left: VecDeque::new() };
+    let mut walk =
+        PathWalk { at: open(AT_FDCWD, c".")?, name: PathBuf::new(), links: 0, left: VecDeque::new() };
     walk.go_on_with(path)?;
     walk.run()
 }
@@ -54,6 +55,8 @@ pub(super) fn find(path: &Path) -> Result<Destination, OutputError> {
 struct PathWalk {
     /// The directory that was reached.
     at: OwnedFd,
+    /// Its path, for messages.
+    name: PathBuf,
     links: usize,
     /// The components still to go.
     left: VecDeque<OsString>,
@@ -64,6 +67,7 @@ impl PathWalk {
     fn go_on_with(&mut self, path: &Path) -> Result<(), OutputError> {
         if path.is_absolute() {
             self.at = open(AT_FDCWD, c"/")?;
+            self.name = "/".into();
         }
         let parts = path.components().filter_map(|part| match part {
             Component::Normal(name) => Some(name),
@@ -86,17 +90,17 @@ impl PathWalk {
             let name = CString::new(name.into_vec()).map_err(|_| Errno::EINVAL)?;
             let step = match self.look(&name) {
                 Err(Errno::ENOENT) if is_last => return Ok(Destination::File { directory: self.at, name }),
-                Err(Errno::ENOENT) => return Err(no_directory(&name)),
+                Err(Errno::ENOENT) => return Err(no_directory(&self.path_of(&name))),
                 step => step?,
             };
             match kind(&step.stat) {
                 SFlag::S_IFLNK => match self.resolve_link(&name, &step)? {
                     Some(open) if is_last => return stream(open),
-                    Some(open) => self.at = open.handle,
+                    Some(open) => self.enter(&name, open),
                     None => {}
                 },
                 SFlag::S_IFDIR if is_last => return Err(is_directory()),
-                SFlag::S_IFDIR => self.at = step.handle,
+                SFlag::S_IFDIR => self.enter(&name, step),
                 _ if !is_last => return Err(Errno::ENOTDIR.into()),
                 SFlag::S_IFREG => {
                     self.trust(&step.stat, "file")?;
@@ -108,6 +112,16 @@ impl PathWalk {
                 }
             }
         }
+    }
+
+    fn enter(&mut self, name: &CStr, directory: Step) {
+        self.name = self.path_of(name);
+        self.at = directory.handle;
+    }
+
+    /// The path of an entry of the directory that was reached.
+    fn path_of(&self, name: &CStr) -> PathBuf {
+        self.name.join(OsStr::from_bytes(name.to_bytes()))
     }
 
     fn look(&self, name: &CString) -> Result<Step, Errno> {
@@ -173,8 +187,8 @@ fn is_directory() -> OutputError {
     OutputError::refused("is a directory", "name a file in it")
 }
 
-fn no_directory(name: &CStr) -> OutputError {
-    let why = format!("the directory '{}' does not exist", name.to_string_lossy());
+fn no_directory(path: &Path) -> OutputError {
+    let why = format!("the directory '{}' does not exist", path.display());
     OutputError::refused(why, "make it first")
 }
 

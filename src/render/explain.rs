@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use super::prog::instruction;
-use super::{Style, prog, sanitize};
+use super::{Style, prog, sanitize, wrap};
+use crate::model::Verdict;
 use crate::report::{ProgramProof, Proof};
 
 /// Instructions up to which a path is printed whole.
@@ -23,15 +24,11 @@ pub fn write(out: &mut dyn Write, style: Style, proof: &Proof) -> io::Result<()>
         writeln!(out)?;
         part(out, style, index + 1, program)?;
     }
-    writeln!(out, "\n{}", sanitize::text(&proof.rule))?;
-    if let Some(v1) = &proof.devices_v1 {
-        writeln!(out, "{}", sanitize::text(v1))?;
-    }
-    write!(out, "Verdict: {}", style.verdict(proof.verdict))?;
-    match &proof.why {
-        Some(why) => writeln!(out, ", because {}", sanitize::text(why)),
-        None => writeln!(out),
-    }
+    writeln!(out)?;
+    let width = usize::from(style.width);
+    let rules = std::iter::once(&proof.rule).chain(&proof.devices_v1);
+    rules.into_iter().try_for_each(|rule| wrap::write(out, "", 2, width, rule))?;
+    decided(out, style, "Verdict: ", proof.verdict, "", proof.why.as_deref())
 }
 
 fn part(out: &mut dyn Write, style: Style, number: usize, program: &ProgramProof) -> io::Result<()> {
@@ -41,13 +38,25 @@ fn part(out: &mut dyn Write, style: Style, number: usize, program: &ProgramProof
         writeln!(out, "   {}", prog::place(&program.attached_at, &program.flags, false))?;
     }
     path(out, style, program)?;
-    write!(out, "   returns {}", style.verdict(program.returns))?;
-    if let Some(retval) = program.retval {
-        write!(out, "; error in force after it: {}", errno(retval))?;
-    }
-    match &program.why {
-        Some(why) => writeln!(out, ", because {}", sanitize::text(why)),
-        None => writeln!(out),
+    let after = program.retval.map(after).unwrap_or_default();
+    decided(out, style, "   returns ", program.returns, &after, program.why.as_deref())
+}
+
+/// Prints a verdict, what follows of it and why it is unknown.
+fn decided(
+    out: &mut dyn Write,
+    style: Style,
+    first: &str,
+    verdict: Verdict,
+    after: &str,
+    why: Option<&str>,
+) -> io::Result<()> {
+    let why = why.map(|why| format!(", because {why}")).unwrap_or_default();
+    let indent = first.len() - first.trim_start().len() + 2;
+    let first = format!("{first}{}", style.verdict(verdict));
+    match format!("{after}{why}") {
+        text if text.is_empty() => writeln!(out, "{first}"),
+        text => wrap::write(out, &first, indent, usize::from(style.width), &text),
     }
 }
 
@@ -82,12 +91,13 @@ fn tell_folded(out: &mut dyn Write, count: usize) -> io::Result<()> {
     }
 }
 
-fn errno(retval: i32) -> String {
+/// What the open comes to unless a later program changes it.
+fn after(retval: i32) -> String {
     match retval {
-        0 => "none".to_owned(),
-        -1 => "-1 (EPERM)".to_owned(),
-        -13 => "-13 (EACCES)".to_owned(),
-        other => other.to_string(),
+        0 => ": so far the open succeeds".to_owned(),
+        -1 => ": so far the open fails with EPERM".to_owned(),
+        -13 => ": so far the open fails with EACCES".to_owned(),
+        other => format!(": the error so far is {other}"),
     }
 }
 

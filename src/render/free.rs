@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::process::Columns;
 use super::table::{self, Last};
-use super::{Style, gpus, names, owner, process, sanitize};
+use super::{Style, gpus, names, owner, process, sanitize, wrap};
 use crate::model::Vacancy;
 use crate::report::{Free, FreeAnswer, Gpu, Holder, Leftover};
 
@@ -90,7 +90,5 @@ fn table(out: &mut dyn Write, style: Style, holders: &[&Holder], inventory: &[Gp
     table::write(out, style, &header, &["PID", "AGE"], rows.collect(), Last::Wraps)?;
     process::legend(out, processes)?;
     let unknown = holders.iter().filter_map(|it| Some((it.process.pid, it.process.held_unknown.as_deref()?)));
-    unknown
-        .into_iter()
-        .try_for_each(|(pid, why)| writeln!(out, "  {pid}: holds: {}", sanitize::short(why, 300, "…")))
+    wrap::notes_of_unknown(out, style, unknown)
 }

@@ -6,7 +6,7 @@ use std::io;
 use std::io::Write;
 
 use super::table::Last;
-use super::{Style, names, sanitize, table};
+use super::{Style, names, sanitize, table, wrap};
 use crate::model::{GpuKey, RequestSet, Verdict};
 use crate::report::{DevicesEvent, Gpu, GpuNode, GpuVerdict, MigInstance};
 
@@ -34,7 +34,8 @@ pub(super) fn write(
     }
     table::write(out, style, &header, &["NVML", "SLURM"], rows, Last::Wraps)?;
     reasons(verdicts).into_iter().try_for_each(|(why, count)| {
-        writeln!(out, "  {count} {} because {}", style.verdict(Verdict::Unknown), sanitize::text(why))
+        let first = format!("  {count} {} because ", style.verdict(Verdict::Unknown));
+        wrap::write(out, &first, 4, usize::from(style.width), why)
     })
 }
 

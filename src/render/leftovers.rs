@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::process::{self, Columns};
 use super::table::{self, Last};
-use super::{Style, gpus, owner, sanitize};
+use super::{Style, gpus, owner, sanitize, wrap};
 use crate::model::NoteCode;
 use crate::report::{Gpu, Leftover, LeftoversAnswer, Note};
 
@@ -51,10 +51,9 @@ fn table(out: &mut dyn Write, style: Style, leftovers: &[Leftover], inventory: &
     table::write(out, style, &header, &["PID", "AGE"], rows.collect(), Last::Wraps)?;
     process::legend(out, processes)?;
     gpus::denied_legend(out, leftovers.iter().any(|it| !it.process.held_denied.is_empty()))?;
-    leftovers
-        .iter()
-        .filter_map(|it| Some((it.process.pid, it.process.held_unknown.as_deref()?)))
-        .try_for_each(|(pid, why)| writeln!(out, "  {pid}: holds: {}", sanitize::short(why, 300, "…")))
+    let unknown =
+        leftovers.iter().filter_map(|it| Some((it.process.pid, it.process.held_unknown.as_deref()?)));
+    wrap::notes_of_unknown(out, style, unknown)
 }
 
 /// The action of `--kill`.

@@ -61,6 +61,7 @@ pub use table::Style;
 pub use top::{Cells, Colors, KEYS, Theme, draw as top};
 pub use vgpu::{write as region, write_limits as limits};
 pub use watch::{line as policy_event, not_seen, write as event};
+pub use wrap::Wrapping;
 
 #[cfg(test)]
 mod tests;

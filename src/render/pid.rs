@@ -61,7 +61,7 @@ fn one(
         variables(out, style, visible)?;
         results(out, style, visible, inventory)?;
     }
-    held(out, it, inventory)?;
+    held(out, style, it, inventory)?;
     vgpu::section(out, style, &[it], inventory)?;
     let Some(activity) = payload.activity.as_deref().filter(|_| it.used.is_some()) else { return Ok(()) };
     let is_it = |other: &ActiveProcess| (other.pid, other.start_time) == (it.pid, it.start_time);
@@ -230,14 +230,16 @@ fn notes(out: &mut dyn Write, style: Style, moment: &str, asked: &Asked) -> io::
     notes.iter().try_for_each(|note| wrap::note(out, style, note))
 }
 
-fn held(out: &mut dyn Write, it: &Process, inventory: &[Gpu]) -> io::Result<()> {
+fn held(out: &mut dyn Write, style: Style, it: &Process, inventory: &[Gpu]) -> io::Result<()> {
     let shared: Vec<_> =
         it.held_shared.iter().map(|name| sanitize::short(&name.to_string(), VALUE, "…")).collect();
     let shared =
         if shared.is_empty() { String::new() } else { format!("; of all GPUs: {}", shared.join(", ")) };
     match &it.held_unknown {
         Some(why) if it.held.as_ref().is_none_or(Vec::is_empty) => {
-            writeln!(out, "\nHolds: not known, because {}", sanitize::short(why, 300, "…"))
+            writeln!(out)?;
+            let why = format!("not known, because {}", sanitize::short(why, 300, "…"));
+            wrap::write(out, "Holds: ", 2, usize::from(style.width), &why)
         }
         unknown => {
             let names = match process::held(it, inventory).as_str() {
@@ -247,7 +249,8 @@ fn held(out: &mut dyn Write, it: &Process, inventory: &[Gpu]) -> io::Result<()> 
             };
             writeln!(out, "\nHolds: {names}{shared}")?;
             if let Some(why) = unknown {
-                writeln!(out, "  there may be more, because {}", sanitize::short(why, 300, "…"))?;
+                let why = format!("there may be more, because {}", sanitize::short(why, 300, "…"));
+                wrap::write(out, "  ", 4, usize::from(style.width), &why)?;
             }
             gpus::denied_legend(out, !it.held_denied.is_empty())
         }

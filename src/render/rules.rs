@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{Style, sanitize};
+use super::{Style, sanitize, wrap};
 use crate::model::{DeviceType, InOrder as _, MAX_MAJOR, Verdict};
 use crate::report::{Gpu, GpuNode, ListedRule, Policy, Unknown};
 
@@ -43,14 +43,9 @@ pub(super) fn write(out: &mut dyn Write, style: Style, policy: &Policy, gpus: &[
         writeln!(out, "  … and {count} more device and request pairs that no short rules describe")?;
     }
     policy.unknown.iter().try_for_each(|unknown| {
-        let rules = unknown.rules.join(", ");
-        writeln!(
-            out,
-            "  {}  {}: {}",
-            unsettled(style, unknown),
-            sanitize::text(&rules),
-            sanitize::text(&unknown.why)
-        )
+        let text = format!("{}: {}", unknown.rules.join(", "), unknown.why);
+        let first = format!("  {}  ", unsettled(style, unknown));
+        wrap::write(out, &first, 4, usize::from(style.width), &text)
     })
 }
 

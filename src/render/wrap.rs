@@ -7,6 +7,9 @@ use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 
 use super::{Style, sanitize};
 
+/// The most characters of a reason.
+const WHY: usize = 300;
+
 /// Prints text after `first`; further lines are indented by `indent` columns.
 ///
 /// Escape sequences in `first` take no columns. Those in `text` are made visible.
@@ -47,6 +50,80 @@ pub(super) fn note_about(out: &mut dyn Write, style: Style, pids: &[u32], text: 
     }
 }
 
+/// Prints why it is not known what processes hold; those alike share a line.
+pub(super) fn notes_of_unknown<'a>(
+    out: &mut dyn Write,
+    style: Style,
+    unknown: impl Iterator<Item = (u32, &'a str)>,
+) -> io::Result<()> {
+    let mut alike: Vec<(&str, Vec<u32>)> = Vec::new();
+    for (pid, why) in unknown {
+        match alike.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, pids)) => pids.push(pid),
+            None => alike.push((why, vec![pid])),
+        }
+    }
+    let line = |why: &str| format!("holds: {}", sanitize::short(why, WHY, "…"));
+    alike.iter().try_for_each(|(why, pids)| note_about(out, style, pids, &line(why)))
+}
+
+/// Standard error as people read it: its lines are wrapped to the width of the terminal.
+/// Where there is none, in a log or a pipe, a line stays a line, which programs rely on.
+#[derive(Debug)]
+pub struct Wrapping<W: Write> {
+    to: W,
+    width: Option<usize>,
+    /// A line without its end.
+    line: Vec<u8>,
+}
+
+impl<W: Write> Wrapping<W> {
+    /// Lines on their way to `to`; no `width` leaves them as they are.
+    pub fn new(to: W, width: Option<usize>) -> Self {
+        Self { to, width, line: Vec::new() }
+    }
+
+    fn give(&mut self, width: usize) -> io::Result<()> {
+        let line = std::mem::take(&mut self.line);
+        // Text that is no text, or has no end yet, goes its way unchanged.
+        match std::str::from_utf8(&line).ok().and_then(|line| line.strip_suffix('\n')) {
+            Some(line) => {
+                let text = line.trim_start_matches(' ');
+                let indent = line.len() - text.len();
+                write_safe(&mut self.to, &" ".repeat(indent), indent + 2, width, text)
+            }
+            None => self.to.write_all(&line),
+        }
+    }
+}
+
+impl<W: Write> Write for Wrapping<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Some(width) = self.width else { return self.to.write(bytes) };
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.line.extend_from_slice(part);
+            if part.ends_with(b"\n") {
+                self.give(width)?;
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if let Some(width) = self.width {
+            self.give(width)?;
+        }
+        self.to.flush()
+    }
+}
+
+impl<W: Write> Drop for Wrapping<W> {
+    fn drop(&mut self) {
+        // Nobody is left to be told that nobody reads it.
+        let _nobody_left = self.flush();
+    }
+}
+
 /// Text made safe, with one space between words.
 fn single_spaced(text: &str) -> String {
     let safe = sanitize::text(text);
@@ -73,6 +150,24 @@ mod tests {
         assert_eq!(wrapped("", 0, 80, ""), "\n");
         let expected = "because  one two\n         three\n";
         assert_eq!(wrapped("because  ", 9, 16, "one two three"), expected);
+    }
+
+    /// Make sure that standard error is wrapped on a terminal and nowhere else, however its
+    /// lines come.
+    #[test]
+    fn standard_error() {
+        let through = |width| {
+            let mut out = Vec::new();
+            let mut err = Wrapping::new(&mut out, width);
+            write!(err, "gpumap: /a: {}", "one two three").unwrap();
+            writeln!(err, " four").unwrap();
+            write!(err, "  1: one two three\nend").unwrap();
+            drop(err);
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(through(None), "gpumap: /a: one two three four\n  1: one two three\nend");
+        let narrow = "gpumap: /a:\n  one two\n  three four\n  1: one two\n    three\nend";
+        assert_eq!(through(Some(12)), narrow);
     }
 
     /// Make sure that colour takes no room, and that wide characters take two

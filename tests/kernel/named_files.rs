@@ -141,9 +141,9 @@ fn others_are_refused() {
         (block.clone(), "a block device; name a file, a FIFO or a character device"),
         (socket.clone(), "a socket; name a file, a FIFO or a character device"),
         (dir.clone(), "is a directory; name a file in it"),
-        (dir.join("new/"), "the directory 'new' does not exist; make it first"),
+        (dir.join("new/"), "/new' does not exist; make it first"),
         (dir.join("loop"), "too many levels of symbolic links"),
-        (dir.join("absent/new"), "the directory 'absent' does not exist; make it first"),
+        (dir.join("absent/new"), "/absent' does not exist; make it first"),
         (socket.join("x"), "not a directory"),
     ] {
         let output = save(&path);

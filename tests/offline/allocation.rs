@@ -127,10 +127,10 @@ fn scenarios_of_the_skewed_node() {
 fn no_file_is_no_numbering() {
     let gpus = gpus("four-h200");
     let numbering = Numbering::new(&Slurm::default(), HOST, &gpus);
-    assert!(numbering.undetermined().unwrap().starts_with("no gres.conf was found; --gres-conf FILE"));
+    assert!(numbering.undetermined().unwrap().starts_with("no gres.conf was found: --gres-conf FILE"));
     let looked = Slurm { looked_in: vec!["/a".into(), "/b".into()], ..Slurm::default() };
     let numbering_there = Numbering::new(&looked, HOST, &gpus);
-    assert!(numbering_there.undetermined().unwrap().starts_with("no gres.conf was found in /a, /b; "));
+    assert!(numbering_there.undetermined().unwrap().ends_with("its directory; it was looked for in /a, /b"));
     assert_eq!(show(&numbering.resolve("0", &gpus), &gpus), "?");
     assert_eq!(numbering.resolve("0", &gpus).unknown.len(), 4);
     assert_eq!(show(&numbering.resolve("", &gpus), &gpus), "");

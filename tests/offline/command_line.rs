@@ -398,7 +398,7 @@ fn snapshot() {
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(
         text(&output.stderr),
-        "gpumap: /no/such/dir/x.json: the directory 'no' does not exist; make it first\n"
+        "gpumap: /no/such/dir/x.json: the directory '/no' does not exist; make it first\n"
     );
 }
 
@@ -408,7 +408,9 @@ fn completions() {
     for shell in ["bash", "zsh", "fish"] {
         let output = gpumap(&["completions", shell]);
         assert_eq!(output.status.code(), Some(0));
-        assert!(text(&output.stdout).contains("snapshot"), "{shell}");
+        for word in ["snapshot", "double-grant", "vgpu-not-in-force"] {
+            assert!(text(&output.stdout).contains(word), "{shell} {word}");
+        }
         if shell == "bash" {
             let script = Path::new(env!("CARGO_TARGET_TMPDIR")).join("gpumap.bash");
             fs::write(&script, &output.stdout).unwrap();

@@ -112,6 +112,7 @@ fn report(facts: &Facts<'_>, tenant: &Tenant<'_>, place: Place<'_>, open: &[Open
     found
         .excuses
         .push("the configuration shares the GPU neither with everybody nor by whole nodes".to_owned());
-    found.advice = "list the capability nodes of every instance in gres.conf and restart slurmd".to_owned();
+    let list = wording::device_list(tenant.owner());
+    found.advice = format!("list the capability nodes of every instance in {list} and restart its daemon");
     found
 }

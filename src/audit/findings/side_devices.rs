@@ -111,7 +111,8 @@ fn render(facts: &Facts<'_>, tenant: &Tenant<'_>, place: Place<'_>) -> Option<Fi
             FindingDevice { number: device.number.take(), name: device.name.take(), ..finding::gpu(gpu) };
     }
     found.evidence.push(format!("{MODESET} is Y: memory of the GPU can be allocated through the node"));
-    found.advice = "list the DRM nodes in gres.conf beside the GPUs', or give them mode 0660".to_owned();
+    let list = wording::device_list(tenant.owner());
+    found.advice = format!("list the DRM nodes in {list} beside the GPUs', or give them mode 0660");
     Some(found)
 }
 

@@ -20,13 +20,17 @@ Causes: Slurm without ConstrainDevices=yes in cgroup.conf, or without File= in g
 25.05 after a program could not be loaded, which it only logs; Slurm in a user namespace without a BPF \
 token, which skips the devices; HTCondor with STARTER_HIDE_GPU_DEVICES=false, or where it did not find the \
 GPU's minor; OpenPBS and LSF on a host without the v1 devices controller; Flux under a user's systemd, \
-which may not load programs; somebody detached the programs.
+which may not load programs; raw_exec of Nomad, which isolates nothing; somebody detached the programs.
 
 Excuses: sharing.whole_node in the configuration, where jobs get whole nodes; sharing.gpus for each GPU \
 that everybody may use; a v1 device cgroup other than the root's. A job without processes is left out.
 
-What to do: set ConstrainDevices=yes and list every GPU with File= or AutoDetect= in gres.conf, then look \
-into the log of slurmd for programs that could not be loaded. Jobs that run already stay as they are.",
+What to do: let the scheduler constrain devices, and look into the log of its daemon for programs that could \
+not be loaded. Slurm: ConstrainDevices=yes in cgroup.conf, and every GPU with File= or AutoDetect= in \
+gres.conf. HTCondor: STARTER_HIDE_GPU_DEVICES=true. LSF: LSB_RESOURCE_ENFORCE=gpu in lsf.conf. ParaStation: \
+its plugin jail; CraneSched: its device program; OAR: its job_resource_manager for systemd. Schedulers whose \
+jobs run in cgroup v2 without device programs (OpenPBS) keep GPUs apart by whole nodes only, which \
+sharing.whole_node says. Jobs that run already stay as they are.",
 };
 
 const CONTAINER: Kind = Kind {
@@ -92,7 +96,7 @@ fn look(facts: &Facts<'_>, tenant: &Tenant<'_>) -> Option<Finding> {
     let mut found = finding::about_gpus(facts, &kind, place, &gpus, summary);
     let paths = open.iter().map(|place| place.path.lossy().into_owned());
     found.evidence.extend(paths.map(|path| format!("no device program is in force on {path}")));
-    explain(&mut found, kind.id, is_set(facts, tenant));
+    explain(&mut found, tenant.owner(), kind.id, is_set(facts, tenant));
     Some(found)
 }
 
@@ -103,7 +107,7 @@ fn is_set(facts: &Facts<'_>, tenant: &Tenant<'_>) -> bool {
     facts.tenants.iter().any(|other| other.owner().kind == *kind && other.is_constrained())
 }
 
-fn explain(found: &mut Finding, kind: &str, is_set: bool) {
+fn explain(found: &mut Finding, owner: &Owner, kind: &str, is_set: bool) {
     found
         .excuses
         .push("the configuration shares these GPUs neither with everybody nor by whole nodes".to_owned());
@@ -111,16 +115,13 @@ fn explain(found: &mut Finding, kind: &str, is_set: bool) {
     if kind == JOB.id && is_set {
         found.evidence.push("other jobs of this scheduler have device programs on this node".to_owned());
         found.advice =
-            "the scheduler constrains devices here: find out who detached this job's programs, or \
-                        why they could not be loaded when it began (slurmd's log), and start the job again"
+            "the scheduler constrains devices here: find out who detached this job's programs, or why they \
+             could not be loaded when it began (the log of the scheduler's daemon), and start the job again"
                 .to_owned();
         return;
     }
     if kind == JOB.id {
-        found.advice =
-            "let the scheduler constrain devices (Slurm: ConstrainDevices=yes in cgroup.conf, every GPU in \
-                        gres.conf) and look into its log for programs that could not be loaded"
-                .to_owned();
+        found.advice = remedy(&owner.kind).to_owned();
         return;
     }
     if kind == UNLIMITED.id {
@@ -137,6 +138,51 @@ fn explain(found: &mut Finding, kind: &str, is_set: bool) {
     found.advice =
         "find out who detached its program and start the container again, or write a [[daemon]] entry"
             .to_owned();
+}
+
+/// What makes a scheduler constrain its jobs.
+fn remedy(kind: &OwnerKind) -> &'static str {
+    match kind {
+        OwnerKind::Slurm => {
+            "let Slurm constrain devices (ConstrainDevices=yes in cgroup.conf, every GPU in gres.conf) and look \
+             into slurmd's log for programs that could not be loaded"
+        }
+        OwnerKind::Parastation => {
+            "let ParaStation constrain devices (psid's plugin jail) and look into psid's log for programs that \
+             could not be loaded"
+        }
+        OwnerKind::Crane => {
+            "let CraneSched constrain devices (its program cgroup_dev_bpf.o has to be there for craned) and look \
+             into craned's log for why it is not loaded"
+        }
+        OwnerKind::Oar => {
+            "let OAR constrain devices (its job_resource_manager for systemd loads oarcgdev) and look into its \
+             log for programs that could not be loaded"
+        }
+        OwnerKind::Htcondor => {
+            "let HTCondor constrain devices (STARTER_HIDE_GPU_DEVICES=true) and look into StarterLog for \
+             programs that could not be loaded"
+        }
+        OwnerKind::Lsf => {
+            "let LSF constrain devices (LSB_RESOURCE_ENFORCE=gpu in lsf.conf); a version that knows the v1 \
+             devices controller alone cannot do so on this host"
+        }
+        OwnerKind::Pbs => {
+            "the cgroups hook of OpenPBS knows the v1 devices controller alone: give whole nodes to jobs and say \
+             so (sharing.whole_node), or let the hook attach a device program (gpumap prog --compile makes one)"
+        }
+        OwnerKind::Flux => {
+            "let Flux run jobs as units of the system's systemd with DeviceAllow=, since a user's systemd may \
+             not load programs"
+        }
+        OwnerKind::Nomad => {
+            "run the task by a driver that limits devices (docker, podman, exec); raw_exec isolates nothing"
+        }
+        _ => {
+            "let the scheduler constrain devices and look into its log for programs that could not be loaded; if \
+             it cannot, give whole nodes to jobs and say so in the configuration (sharing.whole_node)"
+        }
+    }
 }
 
 /// The kind of finding; `None` for owners that need no program.

@@ -23,7 +23,7 @@ use crate::model::ProblemCode;
 use crate::observation::{Observation, Problem};
 use crate::observe;
 use crate::policy::TimeLimit;
-use crate::render::{self, Style};
+use crate::render::{self, Style, Wrapping};
 use crate::report::{Document, NodeAnswer, Policy};
 use crate::sys::retry::again;
 
@@ -221,7 +221,10 @@ impl<'a> Invocation<'a> {
     fn say_what_to_do(&mut self) -> io::Result<()> {
         let line = match (&self.global.from, observe::is_root()) {
             (Some(_), _) => "the observation was saved without the right to see all of it: save it as root",
-            (None, false) => "run as root to see what is missing",
+            (None, false) => {
+                "run as root to see what is missing; gpumap check --self DEVICE asks the kernel what you \
+                 yourself may open"
+            }
             (None, true) if observe::is_in_user_namespace() => {
                 "run as root of the node, outside of this user namespace (container), to see what is missing"
             }
@@ -286,8 +289,17 @@ pub(crate) fn late() -> Problem {
     }
 }
 
-/// The widest table: a terminal's size is whatever somebody set.
+/// The narrowest and the widest table: a terminal's size is whatever somebody set.
+const NARROWEST: u16 = 80;
 const WIDEST: u16 = 1000;
+
+/// Standard error, wrapped to the width of its terminal.
+pub(crate) fn standard_error() -> Wrapping<io::Stderr> {
+    let err = io::stderr();
+    let size = if err.is_terminal() { terminal_size::terminal_size_of(&err) } else { None };
+    let width = size.map(|(width, _)| usize::from(width.0.clamp(NARROWEST, WIDEST)));
+    Wrapping::new(err, width)
+}
 
 /// The style that standard output, `--color` and `-v` call for.
 pub(crate) fn style(color: Color, all: bool) -> Style {
@@ -298,5 +310,5 @@ pub(crate) fn style(color: Color, all: bool) -> Style {
         Color::Auto => anstream::AutoStream::choice(&stdout) != anstream::ColorChoice::Never,
     };
     let width = if stdout.is_terminal() { terminal_size::terminal_size_of(&stdout) } else { None };
-    Style { width: width.map_or(80, |(width, _)| width.0.clamp(80, WIDEST)), color, all }
+    Style { width: width.map_or(80, |(width, _)| width.0.clamp(NARROWEST, WIDEST)), color, all }
 }

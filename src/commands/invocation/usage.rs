@@ -4,9 +4,11 @@
 use std::borrow::Cow;
 use std::io::{self, Write as _};
 
+use anstream::{AutoStream, ColorChoice};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::envelope;
+use crate::audit;
 use crate::cli::{self, Exit};
 use crate::model::ProblemCode;
 use crate::observation::Problem;
@@ -46,12 +48,18 @@ fn redacted(error: &clap::Error) -> String {
 /// gave (a pattern of the shell's, an `xargs`): characters that move the cursor or turn
 /// the text around are shown as escapes, and colours are left out then.
 fn print(error: &clap::Error) -> io::Result<()> {
-    let message = error.to_string();
-    let harmless: Vec<_> = message.split('\n').map(sanitize::text).collect();
-    if harmless.iter().all(|line| matches!(line, Cow::Borrowed(_))) {
+    if !error.use_stderr() {
         return error.print();
     }
-    io::stderr().lock().write_all(harmless.join("\n").as_bytes())
+    let message = error.to_string();
+    let harmless: Vec<_> = message.split('\n').map(sanitize::text).collect();
+    let is_harmless = harmless.iter().all(|line| matches!(line, Cow::Borrowed(_)));
+    let is_plain = AutoStream::choice(&io::stderr()) == ColorChoice::Never;
+    let text = match is_harmless && !is_plain {
+        true => error.render().ansi().to_string(),
+        false => harmless.join("\n"),
+    };
+    super::standard_error().write_all(text.as_bytes())
 }
 
 /// The exit code. An audit in a hook must not fail, and clap has not parsed enough
@@ -163,6 +171,9 @@ fn meant_command(word: &str) -> Option<String> {
     let mut names = names.get_subcommands().filter(|one| !one.is_hide_set()).map(|one| one.get_name());
     if let Some(meant) = names.find(|name| lower != *name && letters(name) == letters(&lower)) {
         return Some(format!("'gpumap {meant}' is near it"));
+    }
+    if audit::kind(&lower).is_some() {
+        return Some(format!("'gpumap audit --explain {lower}' says what this finding means"));
     }
     let is_plain = word.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\'');
     if !is_plain {

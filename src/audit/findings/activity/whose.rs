@@ -138,6 +138,7 @@ fn on(facts: &Facts<'_>, activity: &Activity, gpu: &Gpu) -> Option<Finding> {
     let first = rows.first()?;
     let owners: Vec<Owner> = rows.iter().map(|tenant| tenant.owner().clone()).collect();
     let names: Vec<String> = owners.iter().map(wording::owner).collect();
+    let asking = wording::asking(&owners);
     let processes: Vec<&ActiveProcess> = strangers.iter().map(|(_, process, _)| *process).collect();
     let clause = |(tenant, process, one): &&Worker<'_>| {
         let owner = wording::owner(tenant.owner());
@@ -154,9 +155,7 @@ fn on(facts: &Facts<'_>, activity: &Activity, gpu: &Gpu) -> Option<Finding> {
             "they are not of one job or pod, and none is inside another".to_owned(),
             "the configuration does not share it (sharing.gpus)".to_owned(),
         ],
-        advice: "Find out whose it is (scontrol show job -d, kubectl describe node), and end or confine the \
-                 other."
-            .to_owned(),
+        advice: format!("Find out whose it is ({asking}), and end or confine the other."),
         ..about(&TWO, first, format!("{} all work on {}", wording::list(&names), wording::gpu(gpu)))
     })
 }

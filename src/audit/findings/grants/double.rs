@@ -90,6 +90,7 @@ fn conflict<'a>(
     let (_, first) = strangers.first()?;
     let owners: Vec<Owner> = strangers.iter().map(|(tenant, _)| tenant.owner().clone()).collect();
     let names: Vec<String> = owners.iter().map(wording::owner).collect();
+    let asking = wording::asking(&owners);
     let clause = |(tenant, place): &&Holder<'_, 'a>| {
         let (owner, path) = (wording::owner(tenant.owner()), place.path.lossy());
         format!("{owner} may open it from {path}; {}", claim(tenant, key, gpu))
@@ -108,10 +109,10 @@ fn conflict<'a>(
         programs,
         evidence,
         excuses: excuses(gpu),
-        advice: "Find out whose it is (scontrol show job -d, kubectl describe node), and end or confine the \
-                 other; \
-                 if it is shared on purpose, say so in the configuration (sharing.gpus)."
-            .to_owned(),
+        advice: format!(
+            "Find out whose it is ({asking}), and end or confine the other; if it is shared on purpose, say so \
+             in the configuration (sharing.gpus)."
+        ),
         ..finding::at(
             &DOUBLE_GRANT,
             first.cgroup,

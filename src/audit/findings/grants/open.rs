@@ -99,6 +99,8 @@ fn report(facts: &Facts<'_>, tenants: &[&Tenant<'_>], gpu: &Gpu) -> Finding {
         wording::list(&slots.collect::<Vec<_>>())
     )];
     evidence.extend(wording::clauses(tenants.iter().map(|tenant| clause(facts, tenant)).collect()));
+    let is_slurm = tenants.iter().all(|tenant| tenant.owner().kind.is_slurm());
+    let list = if is_slurm { "gres.conf" } else { "the scheduler's configuration" };
     let noun = if tenants.iter().all(|tenant| tenant.owner().kind.is_job()) { "job" } else { "owner" };
     Finding {
         processes: finding::holders_first(&places, &gpu.key),
@@ -110,9 +112,9 @@ fn report(facts: &Facts<'_>, tenants: &[&Tenant<'_>], gpu: &Gpu) -> Finding {
                 .to_owned(),
         ],
         advice: format!(
-            "List /dev/{name} in gres.conf, so that the scheduler rules it, or share it in the configuration."
+            "List /dev/{name} in {list}, so that the scheduler rules it, or share it in the configuration."
         ),
-        ..finding::new(&OPEN_TO_ALL, format!("{name} is open to every constrained {noun}: no rule names it"))
+        ..finding::new(&OPEN_TO_ALL, format!("every constrained {noun} may open {name}, which no rule names"))
     }
 }
 
