@@ -118,13 +118,9 @@ fn answer(
     found.retain(|one| scope.contains(one, facts.inspection.payload()));
     // What is accepted of one GPU hides nothing of another.
     outcome::mark_ignored(&mut found, config, &facts.observation().taken_at);
-<<<<<<< HEAD
-    found.order_by(finding::order);
-=======
     let mut found = several::join(found);
     found.iter_mut().for_each(|one| finding::settle(one, config));
-    found.sort_by(finding::order);
->>>>>>> size-land
+    found.order_by(finding::order);
     let audit = summary(facts, granted, scope);
     let gpus = facts.gpus().to_vec();
     AuditAnswer { gpus, findings: found, audit, observation: None }
