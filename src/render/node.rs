@@ -86,8 +86,10 @@ fn sorted(owners: &[OwnerSets]) -> Vec<ListedRow<'_>> {
 
 /// Reasons that are printed before the rest is counted.
 const REASONS: usize = 6;
-/// The least that owners' names have.
+/// The least that owners' names have where the table fits with it.
 const LEAST: usize = 16;
+/// The least where it does not fit anyway: `slurm job 195613`, a container's id.
+const WHOLE: usize = 20;
 const HEADER: [&str; 10] =
     ["OWNER", "USER", "SHARES", "ALLOCATED", "ALLOWED", "ASKS FOR", "HOLDS", "USES", "IDLE", "PROCS"];
 /// Place of the column that is there only if a process is.
@@ -157,7 +159,7 @@ fn leave_out_repeated(rows: &[&OwnerSets], cells: &mut [Vec<String>]) {
 fn room_for_names(width: usize, header: &[&str], rows: &[Vec<String>]) -> usize {
     let columns = header.iter().enumerate().skip(1);
     let sets: usize = columns.map(|(index, name)| usize::from(table::least(index, name, rows))).sum();
-    width.saturating_sub(sets + 4).max(LEAST)
+    Some(width.saturating_sub(sets + 4)).filter(|room| *room >= LEAST).unwrap_or(WHOLE)
 }
 
 fn row(row: &OwnerSets, gpus: &[Gpu]) -> Vec<String> {
