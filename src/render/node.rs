@@ -159,7 +159,9 @@ fn leave_out_repeated(rows: &[&OwnerSets], cells: &mut [Vec<String>]) {
 fn room_for_names(width: usize, header: &[&str], rows: &[Vec<String>]) -> usize {
     let columns = header.iter().enumerate().skip(1);
     let sets: usize = columns.map(|(index, name)| usize::from(table::least(index, name, rows))).sum();
-    Some(width.saturating_sub(sets + 4)).filter(|room| *room >= LEAST).unwrap_or(WHOLE)
+    let room = width.saturating_sub(sets + 4);
+    // Columns may take a little less than they are counted for.
+    if room + 4 < LEAST { WHOLE } else { room.max(LEAST) }
 }
 
 fn row(row: &OwnerSets, gpus: &[Gpu]) -> Vec<String> {

@@ -116,7 +116,7 @@ fn proposals() {
         (&["jbo"], "'gpumap job' is near it"),
         (&["leftovers"], "'gpumap job' lists the jobs"),
         (&["double-grant"], "'gpumap audit --explain double-grant'"),
-        (&["explain", "Held-By-Two"], "gpumap audit --explain held-by-two says"),
+        (&["explain", "--job", "4711", "Held-By-Two"], "gpumap audit --explain held-by-two says"),
         (&["job", "alice"], "gpumap job lists those that are here"),
         (&["--allocated", "x"], "'gpumap node --allocated …'"),
         (&["pid", "python3"], "$(pgrep -d' ' python3)"),
