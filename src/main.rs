@@ -2,12 +2,10 @@
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
-use gpumap::cli::Cli;
-use gpumap::commands;
+use gpumap::{cli, commands};
 
 fn main() -> ExitCode {
-    let exit = match Cli::try_parse() {
+    let exit = match cli::parse(std::env::args_os().collect()) {
         Ok(cli) => commands::run(&cli),
         Err(error) => commands::refuse(error),
     };

@@ -17,7 +17,11 @@ mod resident;
 pub(crate) mod target;
 mod tool;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use std::ffi::OsString;
+
+use clap::error::ErrorKind;
+use clap::{Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use strum::IntoStaticStr;
 
 pub use audit::{AllocationArgs, AuditArgs, ReportArgs, SlurmArgs};
 pub use check::{CheckArgs, ExplainArgs};
@@ -67,7 +71,8 @@ See gpumap(1) and `gpumap help COMMAND` for more.";
 
 /// The commands. The documentation of each one's arguments is its help text; clap
 /// would prefer a comment here to it.
-#[derive(Debug, Subcommand)]
+#[derive(Debug, Subcommand, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 #[expect(missing_docs, reason = "clap would take it for the help text")]
 pub enum Command {
     Node(NodeArgs),
@@ -101,33 +106,57 @@ pub enum Command {
 impl Command {
     /// The command's name, as in the JSON envelope.
     pub fn name(&self) -> &'static str {
-        match self {
-            Self::Node(_) => "node",
-            Self::Job(_) => "job",
-            Self::Pid(_) => "pid",
-            Self::Cgroup(_) => "cgroup",
-            Self::Prog(_) => "prog",
-            Self::Check(_) => "check",
-            Self::Explain(_) => "explain",
-            Self::Diff(_) => "diff",
-            Self::Audit(_) => "audit",
-            Self::Leftovers(_) => "leftovers",
-            Self::Free(_) => "free",
-            Self::Watch(_) => "watch",
-            Self::Denials(_) => "denials",
-            Self::Activity(_) => "activity",
-            Self::Vgpu(_) => "vgpu",
-            Self::Top(_) => "top",
-            Self::Export(_) => "export",
-            Self::Report(_) => "report",
-            Self::Fleet(_) => "fleet",
-            Self::Doctor(_) => "doctor",
-            Self::Repair(_) => "repair",
-            Self::Snapshot(_) => "snapshot",
-            Self::Schema(_) => "schema",
-            Self::Completions(_) => "completions",
-            Self::Man(_) => "man",
-        }
+        self.into()
+    }
+}
+
+/// What adds a command's options to its definition.
+type Options = fn(clap::Command) -> clap::Command;
+
+/// Every command's options by its name.
+const OPTIONS: [(&str, Options); 25] = [
+    ("node", NodeArgs::augment_args),
+    ("job", JobArgs::augment_args),
+    ("pid", PidArgs::augment_args),
+    ("cgroup", CgroupArgs::augment_args),
+    ("prog", ProgArgs::augment_args),
+    ("check", CheckArgs::augment_args),
+    ("explain", ExplainArgs::augment_args),
+    ("diff", DiffArgs::augment_args),
+    ("audit", AuditArgs::augment_args),
+    ("leftovers", LeftoversArgs::augment_args),
+    ("free", FreeArgs::augment_args),
+    ("watch", WatchArgs::augment_args),
+    ("denials", DenialsArgs::augment_args),
+    ("activity", ActivityArgs::augment_args),
+    ("vgpu", VgpuArgs::augment_args),
+    ("repair", RepairArgs::augment_args),
+    ("top", TopArgs::augment_args),
+    ("export", ExportArgs::augment_args),
+    ("report", ReportArgs::augment_args),
+    ("fleet", FleetArgs::augment_args),
+    ("doctor", DoctorArgs::augment_args),
+    ("snapshot", SnapshotArgs::augment_args),
+    ("schema", SchemaArgs::augment_args),
+    ("completions", CompletionsArgs::augment_args),
+    ("man", ManArgs::augment_args),
+];
+
+/// Reads a command line. The definitions of all commands take most of the time in which
+/// gpumap starts; so they are made for help and messages alone, and else only those whose names
+/// are among the words.
+///
+/// # Errors
+///
+/// What clap has to say: a usage error, help, the version.
+pub fn parse(words: Vec<OsString>) -> Result<Cli, clap::Error> {
+    let named = OPTIONS.iter().filter(|(name, _)| words.iter().any(|word| word == name));
+    let quick = Global::augment_args(clap::Command::new("gpumap").version(env!("CARGO_PKG_VERSION")))
+        .subcommands(named.map(|(name, options)| options(clap::Command::new(*name))));
+    let read = quick.try_get_matches_from(&words).and_then(|matches| Cli::from_arg_matches(&matches));
+    match read {
+        Err(error) if error.kind() != ErrorKind::DisplayVersion => Cli::try_parse_from(words),
+        read => read,
     }
 }
 
@@ -144,6 +173,39 @@ mod tests {
     #[test]
     fn definitions_are_sound() {
         definition().debug_assert();
+    }
+
+    /// Make sure that every command is found, and that what is read is what the whole
+    /// definition reads.
+    #[test]
+    fn quick() {
+        let whole = definition();
+        assert!(whole.get_subcommands().map(clap::Command::get_name).eq(OPTIONS.map(|(name, _)| name)));
+        let lines = [
+            "gpumap",
+            "gpumap --json",
+            "gpumap --timeout 2s job 7 --json -v",
+            "gpumap --from check node",
+            "gpumap check --cgroup / a",
+            "gpumap audit job --from-env",
+            "gpumap --version",
+            "gpumap job --version",
+            "gpumap --help",
+            "gpumap help job",
+            "gpumap job -h",
+            "gpumap jbo",
+            "gpumap job --jsno",
+            "gpumap --timeout",
+            "gpumap diff a",
+        ];
+        for line in lines {
+            let words = line.split(' ').map(OsString::from).collect();
+            let told = |read: Result<Cli, clap::Error>| match read {
+                Ok(cli) => format!("{cli:?}"),
+                Err(error) => format!("{:?} {error}", error.kind()),
+            };
+            assert_eq!(told(parse(words)), told(Cli::try_parse_from(line.split(' '))), "{line}");
+        }
     }
 
     /// Make sure that global options work before and after the command.

@@ -201,7 +201,7 @@ impl Gatherer {
             _ if is_node => Some(self.state_of_answer(answer, bytes)?),
             Some(observation) => {
                 limits::check_text(observation.get().as_bytes())?;
-                let observation = bounded(serde_json::from_str(observation.get())?)?;
+                let observation = bounded(serde_json::from_slice(observation.get().as_bytes())?)?;
                 if observation.host.name != *answer.host.name {
                     return Err(Refusal::why("its observation is of another node"));
                 }
