@@ -8,7 +8,7 @@ use super::subject::{self, AnalyseError, Subject};
 use crate::bytecode::{Insn, disasm};
 use crate::model::{Device, Request, Verdict};
 use crate::observation::{Map, Observation, Program, Text};
-use crate::policy::{Combination, Context, Decoder, Followed, FollowedStep, TimeLimit};
+use crate::policy::{Combination, Context, Decoder, Followed, FollowedStep, Policy, TimeLimit};
 use crate::report::{Effective, ProgramProof, Proof, Step};
 
 /// The answer of `gpumap explain`: why `request` on `device` is allowed or denied.
@@ -19,46 +19,75 @@ pub fn explain(
     request: Request,
     limit: &TimeLimit,
 ) -> Result<Proof, AnalyseError> {
-    let mut decoder = Decoder::within(limit);
-    let policies = Policies::new(observation);
-    let (target, places, cgroup_id) = places(observation, subject)?;
-    let programs: Vec<&Program> =
-        places.iter().filter_map(|place| subject::program(observation, place.id).ok()).collect();
-    let context = policies.context(cgroup_id);
-    let proof = decoder.prove(&programs, &context, device, request);
-    let policy = match policies.undrawn(subject, &mut decoder) {
-        Some(policy) if decoder.verdict(policy, device, request) != Verdict::Unknown => policy,
-        _ => policies.of_subject(subject, &mut decoder)?,
-    };
-    let asks_all = context.combination == Combination::AllMustAllow;
-    let is_asked = !device.is_never_asked(request, asks_all);
-    let verdict = match is_asked {
-        true => decoder.verdict(policy, device, request),
-        false => Verdict::Allow,
-    };
-    let why = (verdict == Verdict::Unknown).then(|| decoder.why(policy, device, request).join("; "));
-    let parts = programs.iter().zip(&proof.programs);
-    let proofs = parts
-        .map(|(program, followed)| {
-            let place = places.iter().find(|place| place.id == program.id);
-            program_proof(program, followed, place, context.maps)
+    Explainer::new(observation, subject, limit)?.explain(device, request)
+}
+
+/// Explains verdicts of one subject, whose programs are decoded once.
+pub(super) struct Explainer<'a> {
+    observation: &'a Observation,
+    subject: &'a Subject,
+    decoder: Decoder,
+    policies: Policies<'a>,
+    target: String,
+    places: Vec<Effective>,
+    programs: Vec<&'a Program>,
+    cgroup_id: Option<u64>,
+    /// The policy for single questions, where its programs may be too complex as a whole.
+    undrawn: Option<Policy>,
+}
+
+impl<'a> Explainer<'a> {
+    pub(super) fn new(
+        observation: &'a Observation,
+        subject: &'a Subject,
+        limit: &TimeLimit,
+    ) -> Result<Self, AnalyseError> {
+        let mut decoder = Decoder::within(limit);
+        let policies = Policies::new(observation);
+        let (target, places, cgroup_id) = places(observation, subject)?;
+        let programs = places.iter().filter_map(|place| subject::program(observation, place.id).ok());
+        let programs = programs.collect();
+        let undrawn = policies.undrawn(subject, &mut decoder);
+        Ok(Self { observation, subject, decoder, policies, target, places, programs, cgroup_id, undrawn })
+    }
+
+    /// Why `request` on `device` is allowed or denied.
+    pub(super) fn explain(&mut self, device: Device, request: Request) -> Result<Proof, AnalyseError> {
+        let context = self.policies.context(self.cgroup_id);
+        let decoder = &mut self.decoder;
+        let proof = decoder.prove(&self.programs, &context, device, request);
+        let policy = match self.undrawn {
+            Some(policy) if decoder.verdict(policy, device, request) != Verdict::Unknown => policy,
+            _ => self.policies.of_subject(self.subject, decoder)?,
+        };
+        let asks_all = context.combination == Combination::AllMustAllow;
+        let is_asked = !device.is_never_asked(request, asks_all);
+        let verdict = match is_asked {
+            true => decoder.verdict(policy, device, request),
+            false => Verdict::Allow,
+        };
+        let why = (verdict == Verdict::Unknown).then(|| decoder.why(policy, device, request).join("; "));
+        let parts = self.programs.iter().zip(&proof.programs);
+        let proofs = parts
+            .map(|(program, followed)| {
+                let place = self.places.iter().find(|place| place.id == program.id);
+                program_proof(program, followed, place, context.maps)
+            })
+            .collect();
+        let in_force = has_programs(self.observation, self.subject).then_some(self.places.len());
+        Ok(Proof {
+            target: self.target.clone(),
+            device: format!("{device} {}", request.letters()),
+            programs: proofs,
+            rule: match is_asked {
+                true => rule(proof.programs.len(), context.combination, in_force),
+                false => NEVER_ASKED.to_owned(),
+            },
+            devices_v1: devices_v1(self.observation, self.subject, proof.verdict, verdict),
+            verdict,
+            why,
         })
-        .collect();
-    Ok(Proof {
-        target,
-        device: format!("{device} {}", request.letters()),
-        programs: proofs,
-        rule: match is_asked {
-            true => {
-                let in_force = has_programs(observation, subject).then_some(places.len());
-                rule(proof.programs.len(), context.combination, in_force)
-            }
-            false => NEVER_ASKED.to_owned(),
-        },
-        devices_v1: devices_v1(observation, subject, proof.verdict, verdict),
-        verdict,
-        why,
-    })
+    }
 }
 
 /// The path that is asked about, its programs in run order, and its id.

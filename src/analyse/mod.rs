@@ -48,6 +48,6 @@ pub(crate) use node::questions;
 pub use node::{Inspection, ToVerify, node, to_verify, without_partial_jobs};
 pub use page::{evidence, page, tell_problems};
 pub use programs::{NoProgram, ProgramInForce, Stack, compiled, policies_below, programs, stack};
-pub use refusal::{Refusal, refusal};
+pub use refusal::{Refusal, refusals};
 pub use scope::cgroups;
 pub use subject::{AnalyseError, Subject};

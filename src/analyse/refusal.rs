@@ -5,7 +5,7 @@ use crate::observation::{Observation, Text};
 use crate::policy::TimeLimit;
 use crate::report::{DenyingProgram, ProgramProof, Proof};
 
-use super::explain::explain;
+use super::explain::Explainer;
 use super::subject::Subject;
 
 /// Said where what is in force now does not refuse what was refused.
@@ -22,25 +22,41 @@ pub enum Refusal {
     Unknown(String),
 }
 
-/// What refuses a request in a cgroup of an observation, by the programs in force there.
-/// The kernel did refuse it: where they allow it, something has changed since.
+/// What refuses each of some requests in a cgroup of an observation, by the programs in force
+/// there. The kernel did refuse them: where programs allow one, something has changed since.
 #[must_use]
-pub fn refusal(
+pub fn refusals(
     observation: &Observation,
     path: &Text,
-    device: Device,
-    request: Request,
+    requests: &[(Device, Request)],
     limit: &TimeLimit,
-) -> Refusal {
-    let proof = match explain(observation, &Subject::Cgroup(path.clone()), device, request, limit) {
-        Ok(proof) => proof,
-        Err(error) => return Refusal::Unknown(error.to_string()),
-    };
+) -> Vec<Refusal> {
+    let subject = Subject::Cgroup(path.clone());
+    let mut explainer = Explainer::new(observation, &subject, limit);
+    let explained = requests.iter().map(|(device, request)| match &mut explainer {
+        Ok(explainer) => match explainer.explain(*device, *request) {
+            Ok(proof) => of_proof(proof),
+            Err(error) => Refusal::Unknown(error.to_string()),
+        },
+        Err(error) => Refusal::Unknown(error.to_string()),
+    });
+    explained.collect()
+}
+
+fn of_proof(proof: Proof) -> Refusal {
     match proof.verdict {
         Verdict::Unknown => Refusal::Unknown(proof.why.unwrap_or_default()),
         Verdict::Allow => Refusal::Unknown(CHANGED.to_owned()),
-        Verdict::Deny => denying(&proof).map_or(Refusal::DevicesV1, Refusal::Program),
+        Verdict::Deny => match proof.programs.iter().find(|program| is_open(program)) {
+            Some(program) => Refusal::Unknown(program.why.clone().unwrap_or_default()),
+            None => denying(&proof).map_or(Refusal::DevicesV1, Refusal::Program),
+        },
     }
+}
+
+/// Whether it is not known what a program does with the error.
+fn is_open(program: &ProgramProof) -> bool {
+    program.retval.is_none() && program.returns == Verdict::Unknown
 }
 
 /// The program after which the error stays: a later one may clear what an earlier one set.
@@ -78,6 +94,17 @@ mod tests {
             decided_at: Some(4),
             ..ProgramProof::default()
         }
+    }
+
+    /// Make sure that a program that could not be followed lets nothing be said of the others,
+    /// and the v1 controller is not named in their place.
+    #[test]
+    fn open() {
+        let late = ProgramProof { returns: Verdict::Unknown, retval: None, ..program(2, Verdict::Deny, -1) };
+        let late = ProgramProof { why: Some("too late".to_owned()), ..late };
+        let programs = vec![program(1, Verdict::Deny, -1), late];
+        let proof = Proof { verdict: Verdict::Deny, programs, ..Proof::default() };
+        assert_eq!(of_proof(proof), Refusal::Unknown("too late".to_owned()));
     }
 
     /// Make sure that the first program of those whose error stays is named, not one whose

@@ -93,6 +93,12 @@ pub struct AuditArgs {
     /// The default is /run/gpumap/activity.json if root keeps it there.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub state: Option<PathBuf>,
+    /// Add what the kernel refused to processes, as a running `gpumap denials --state`
+    /// sums it; FILE is the file that it keeps.
+    ///
+    /// The default is /run/gpumap/denials.json if root keeps it there.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub denials: Option<PathBuf>,
     /// The allocation.
     #[command(flatten)]
     pub allocation: AllocationArgs,

@@ -19,8 +19,9 @@ use crate::model::MatrixOrder;
 /// a process initialises CUDA, HIP or ROCr, after which a change has no effect;
 /// device programs are attached, replaced or lost, with the exact difference of
 /// their rules; a process is moved to another cgroup, with the GPUs that it gained
-/// or lost; a process opens or closes GPUs; the kernel refuses it one. Programs that take long to decode delay no
-/// event: their policy is told as not known yet, and again when it is known.
+/// or lost; a process opens or closes GPUs; the kernel refuses it one. Programs that take
+/// long to decode delay no event: their policy is reported as not known yet, and again when
+/// it is known.
 ///
 /// The first line names the kernel interfaces in use and the time after which
 /// everything was in place. If changes of some processes are not seen as they
@@ -80,7 +81,8 @@ pub struct WatchArgs {
 Examples:
   gpumap denials
   gpumap denials --job 4711 --json
-  gpumap denials --cgroup /machine.slice --all-devices --for 5m")]
+  gpumap denials --cgroup /machine.slice --all-devices --for 5m
+  gpumap denials --state /run/gpumap/denials.json > /dev/null")]
 pub struct DenialsArgs {
     /// Report refusals in these cgroups and in those below them.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::DirPath, value_parser = target::cgroup())]
@@ -97,6 +99,12 @@ pub struct DenialsArgs {
     /// End after this time, such as 30s or 5m.
     #[arg(long = "for", value_name = "DURATION", value_parser = super::global::duration)]
     pub lasting: Option<Duration>,
+    /// Keep what was refused of GPUs in the last hour in this file, for gpumap audit.
+    ///
+    /// gpumap audit reads /run/gpumap/denials.json without being asked. gpumap replaces the
+    /// file as a whole when something was refused, and only its owner may read it.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub state: Option<PathBuf>,
 }
 
 /// Show owners and GPUs as a matrix, kept up to date: who was allocated, may open, asks

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use super::files::{self, activity_state, saved};
+use super::files::{self, activity_state, denials_state, saved};
 use super::invocation::{Failure, Invocation, cgroup_paths, envelope};
 use super::page::{self, Examined};
 use super::subject::{allocation, job};
@@ -91,6 +91,7 @@ fn subject(invocation: &mut Invocation<'_>, args: &AuditArgs) -> Result<AuditSub
         saved::take_gres_conf(invocation, &mut observation)?;
     }
     activity_state::add(invocation, args.state.as_deref(), &mut observation)?;
+    denials_state::add(invocation, args.denials.as_deref(), &mut observation)?;
     let (config, file) = files::config(invocation, args.config.as_deref(), former.config)?;
     if !config.owners.is_empty() {
         observation.owner_patterns.clone_from(&config.owners);

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signalfd::SignalFd;
 
+use super::files;
 use super::invocation::{Failure, Invocation};
 use super::resident::output::Output;
 use super::resident::{self, scope};
@@ -14,15 +15,16 @@ use super::watch::allowance::{self, Allowances};
 use super::watch::users::Users;
 use crate::cli::{DenialsArgs, Exit};
 use crate::model::{EventKind, ProblemCode};
-use crate::render;
+use crate::observation::Observation;
 use crate::report::Event;
 use crate::watch::EventSource as _;
 use crate::watch::denials::{self, DenialsWatcher};
+use crate::{observe, render};
 
 /// How often refusals are printed.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// What tells refusals.
+/// What it takes to see refusals.
 const NEEDS: &str = "root of the node, and Linux 5.8 or later with BTF (CONFIG_DEBUG_INFO_BTF) and \
      CONFIG_FUNCTION_TRACER or CONFIG_KPROBES";
 
@@ -43,18 +45,24 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &DenialsArgs) -> Result
     let output = Output::start(std::io::stdout().as_fd())?;
     let (users, allowances) = (Users::new(options), Allowances::default());
     let mut printer = Printer { invocation, watcher, output, users, allowances };
+    if args.state.is_some() {
+        printer.watcher.keep();
+    }
+    printer.save(args)?;
     let engines = vec![printer.watcher.engine()];
     let not_seen = denials::NOT_SEEN.map(str::to_owned).to_vec();
     let ready_after_ms = u64::try_from(begun.elapsed().as_millis()).ok();
     printer.print(vec![Event { engines, not_seen, ready_after_ms, ..Event::now(EventKind::Start) }])?;
     while !wait(&signals, end) {
         let events = printer.watcher.events();
+        printer.save(args)?;
         printer.print(events)?;
         if !printer.output.has_room(signals.as_fd(), end) {
             break;
         }
     }
     let events = printer.watcher.finish();
+    printer.save(args)?;
     printer.print(events)?;
     printer.print(vec![Event::now(EventKind::End)])?;
     Ok(if printer.output.finish()? { Exit::Yes } else { Exit::Incomplete })
@@ -107,6 +115,13 @@ impl Printer<'_, '_> {
             self.output.give(text)?;
         }
         Ok(())
+    }
+
+    /// Writes the state file, if there is something new.
+    fn save(&mut self, args: &DenialsArgs) -> Result<(), Failure> {
+        let Some(path) = args.state.as_ref().filter(|_| self.watcher.has_kept()) else { return Ok(()) };
+        let node = observe::gpus(&self.invocation.options());
+        files::save(path, &Observation { refusals: self.watcher.refusals().map(Box::new), ..node })
     }
 
     fn line(&mut self, text: &mut Vec<u8>, mut event: Event) -> Result<(), Failure> {

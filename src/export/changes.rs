@@ -27,7 +27,7 @@ pub struct Changes {
     policies: BTreeMap<&'static str, u64>,
     lost: BTreeMap<GpuKey, u64>,
     gained: BTreeMap<GpuKey, u64>,
-    /// Refusals, by the labels of the metric. `None`: the kernel does not tell them.
+    /// Refusals, by the labels of the metric. `None`: they cannot be seen.
     denied: Option<BTreeMap<Vec<String>, u64>>,
     denied_lost: u64,
     visible: u64,

@@ -222,7 +222,7 @@ metrics! {
     VISIBLE_CHANGES = Counter "gpumap_visible_changes_total" []
         "How often a running process asked for other GPUs than at the look before";
     DENIALS_WATCHED = Gauge "gpumap_denials_watched" []
-        "1 if the kernel tells which devices it refuses, else 0: then gpumap_denied_total has no samples";
+        "1 if refused devices are seen on this kernel, else 0: then gpumap_denied_total has no samples";
     DENIED = Counter "gpumap_denied_total" ["UUID", "device", "kind", "jobid", "name"]
         "How often the kernel refused an owner a GPU, or a node that GPUs share (device), because of device programs or the devices controller of cgroup v1";
     DENIED_LOST = Counter "gpumap_denied_lost_total" []

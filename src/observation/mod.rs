@@ -11,6 +11,7 @@ mod activity_totals;
 mod environment;
 mod limits;
 mod process;
+mod refusals;
 mod setup;
 mod text;
 mod unit;
@@ -35,6 +36,7 @@ pub use activity_reading::ActivityReading;
 pub use activity_totals::{GpuTotals, OwnerTotals};
 pub use environment::{Environment, Variable};
 pub use process::{Detail, HeldDevice, Process, UnseenProcesses, User};
+pub use refusals::{Refusals, RefusedDevice};
 pub use setup::{
     CgroupMount, ConfigFile, OwnFile, OwnProcess, OwnerPattern, Rights, Setup, Slurm, SlurmFile, SlurmFiles,
     SlurmPlugins, SlurmSetup, Trial,
@@ -122,6 +124,9 @@ pub struct Observation {
     /// What processes did with GPUs, where a gpumap counts their calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activity: Option<Box<ActivityReading>>,
+    /// What the kernel refused to processes, where a gpumap sums it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refusals: Option<Box<Refusals>>,
     /// What could not be seen, each with the right or setting it needs.
     #[serde(default)]
     pub errors: Vec<Problem>,

@@ -47,7 +47,7 @@ fn decides(event: &Event, denied: &DeniedEvent) -> String {
         return ": by the devices controller of cgroup v1".to_owned();
     }
     let Some(program) = &denied.program else {
-        let why = event.why.as_deref().unwrap_or("nobody looked");
+        let why = event.why.as_deref().unwrap_or("its programs were not read");
         return format!(", by what is not known: {}", sanitize::short(why, WHY, "…"));
     };
     let name = match program.name.as_str() {

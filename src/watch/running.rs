@@ -47,7 +47,7 @@ pub struct Watch {
     source: FactSource,
     tracker: Tracker,
     others: Vec<Box<dyn EventSource>>,
-    /// Why refused devices are not told.
+    /// Why refused devices are not reported.
     no_denials: Option<String>,
     /// The node as it was in the beginning: its GPUs and which boot it is.
     node: Observation,
@@ -112,7 +112,7 @@ impl Watch {
         let mut no_denials = None;
         match denials {
             Ok(denials) => others.push(Box::new(denials)),
-            Err(error) => no_denials = Some(format!("devices that are refused are not told: {error}")),
+            Err(error) => no_denials = Some(format!("devices that are refused are not reported: {error}")),
         }
         Ok(Self {
             source,

@@ -26,6 +26,7 @@ mod other_versions;
 mod page;
 mod pinned;
 mod prometheus;
+mod refused;
 mod repair;
 mod repair_jobs;
 mod runtimes;

@@ -10,14 +10,24 @@ use serde_json::Value;
 const CGROUP: &str = "/system.slice/pinned.service";
 const PIN: &str = "/sys/fs/bpf/gpus";
 
-/// A unit that names a pinned program and nothing else.
-fn unit() -> PathBuf {
-    let directory = std::env::temp_dir().join(format!("gpumap-pinned-{}", std::process::id()));
-    std::fs::create_dir_all(&directory).expect("a directory");
-    let path = directory.join("pinned.service");
-    let text = format!("[Service]\nExecStart=/bin/sleep infinity\nBPFProgram=device:{PIN}\n");
-    std::fs::write(&path, text).expect("a unit");
-    path
+/// A unit that names a pinned program and nothing else, in a directory that goes with the value.
+struct Unit(PathBuf);
+
+impl Unit {
+    fn new() -> Self {
+        let directory = std::env::temp_dir().join(format!("gpumap-pinned-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).expect("a directory");
+        let text = format!("[Service]\nExecStart=/bin/sleep infinity\nBPFProgram=device:{PIN}\n");
+        std::fs::write(directory.join("pinned.service"), text).expect("a unit");
+        Self(directory)
+    }
+}
+
+impl Drop for Unit {
+    fn drop(&mut self) {
+        // What cannot be removed is no reason to fail.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 /// The id of a new program that denies c 195:MINOR alone, pinned for the unit; the file is
@@ -66,7 +76,8 @@ fn in_force(systemd: &Systemd) -> Vec<u64> {
 /// program is pinned, take the limit away once it is not, exchange it once another is.
 #[test]
 fn reloads() {
-    with_systemd(&[unit()], |systemd| {
+    let unit = Unit::new();
+    with_systemd(&[unit.0.join("pinned.service")], |systemd| {
         let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/gpu/four-h200");
         let copied =
             std::process::Command::new("cp").arg("-r").arg(tree).arg(systemd.work().join("gpus")).status();

@@ -21,3 +21,8 @@ pub fn needs(major: u32, minor: u32, what: &str) -> bool {
     }
     has
 }
+
+/// Whether the running kernel is built with kprobes, as those of distributions are.
+pub fn has_kprobes() -> bool {
+    std::fs::read_to_string("/proc/kallsyms").unwrap().contains(" register_kretprobe")
+}

@@ -152,11 +152,16 @@ impl Watch {
 
     /// The same with a variable of the tests (docs/testing.md).
     pub fn start_in(variable: Option<(&str, &str)>, arguments: &[&str]) -> (Self, Vec<String>) {
+        Self::of("watch", variable, arguments)
+    }
+
+    /// The same of a command that reports events.
+    pub fn of(name: &str, variable: Option<(&str, &str)>, arguments: &[&str]) -> (Self, Vec<String>) {
         let listens = cfg!(any(debug_assertions, feature = "test-hooks"));
         assert!(variable.is_none() || listens, "a release build needs --features test-hooks for this test");
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpumap"));
         command.envs(variable);
-        command.args(["watch", "--json"]).args(arguments).stdout(Stdio::piped());
+        command.args([name, "--json"]).args(arguments).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let output = child.stdout.take().unwrap();
         let (sender, events) = channel();

@@ -13,6 +13,7 @@ mod forged_job_name;
 mod grants;
 mod holders;
 mod mig_capability;
+mod refused;
 mod repair_orphan;
 mod side_devices;
 mod stale_numbers;
@@ -48,6 +49,7 @@ pub(super) const FAMILIES: &[Family] = &[
     driver_not_loaded::FAMILY,
     verdicts::FAMILY,
     activity::FAMILY,
+    refused::FAMILY,
     vgpu::FAMILY,
 ];
 

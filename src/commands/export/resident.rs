@@ -54,7 +54,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &ExportArgs) -> Result<
     let server = bound.map(Bound::serve).transpose()?;
     let mut budget = Budget::new(args.cpu / 100.0);
     let mut decoding = collector.looker.decoding();
-    decoding.begin(budget.charge(|| collector.looker.look_again(invocation))?)?;
+    decoding.begin(budget.charge(|| collector.looker.look_again(invocation, None))?)?;
     let every = args.every.unwrap_or(EVERY);
     let Some(look) = first(&signals, &mut decoding)? else { return Ok(Exit::Yes) };
     budget.took(look.decoding);
@@ -93,7 +93,8 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &ExportArgs) -> Result<
                 pending |= checked.changed;
                 if decoding.is_idle() && budget.allows(pending, Instant::now()) {
                     let looker = &collector.looker;
-                    decoding.begin(budget.charge(|| looker.look_again(exporter.invocation))?)?;
+                    let refusals = monitor.refusals();
+                    decoding.begin(budget.charge(|| looker.look_again(exporter.invocation, refusals))?)?;
                     pending = false;
                     // An ordinary look is decoded in a moment: it is shown with the changes.
                     if let Some(look) = decoding.next(PATIENCE)? {

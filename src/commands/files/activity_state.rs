@@ -5,21 +5,17 @@
 //! nobody else may write it.
 
 use std::io::{BufReader, Read as _};
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use jiff::SignedDuration;
-use nix::errno::Errno;
 use nix::unistd::geteuid;
 
-use super::{name, read_from, saved};
+use super::{may_be_there, name, read_believed, saved};
 use crate::commands::invocation::{Failure, Invocation};
 use crate::model::ProblemCode;
 use crate::observation::{ActivityReading, Observation, OwnerTotals, Problem, SCHEMA};
 use crate::observe;
-use crate::sys::absence::OrAbsent as _;
 use crate::sys::dir::open_readable;
-use crate::sys::retry::again;
 
 /// Where the file is looked for that nobody names.
 pub(crate) const USUAL: &str = "/run/gpumap/activity.json";
@@ -69,7 +65,7 @@ pub(crate) fn add_silently(
 ) -> Result<Option<Problem>, Failure> {
     match path {
         Some(path) => {
-            let bytes = read(invocation, path, false)?;
+            let bytes = read_believed(invocation, path, false, KEEP_ONE)?;
             let found = parse(&bytes, &name(path), observation)?;
             match age_of(&found, observation) {
                 None => observation.activity = Some(Box::new(found)),
@@ -88,12 +84,11 @@ fn add_usual(
     path: &Path,
     observation: &mut Observation,
 ) -> Result<Option<Problem>, Failure> {
-    // What cannot be looked at is read below, which tells why it cannot be.
-    let is_there = again(|| path.symlink_metadata()).or_absent().map_or(true, |there| there.is_some());
-    if !is_there {
+    if !may_be_there(path) {
         return Ok(None);
     }
-    let found = read(invocation, path, true).and_then(|bytes| parse(&bytes, &name(path), observation));
+    let found = read_believed(invocation, path, true, KEEP_ONE)
+        .and_then(|bytes| parse(&bytes, &name(path), observation));
     let problem = match found {
         Ok(found) => match age_of(&found, observation) {
             None => {
@@ -111,28 +106,9 @@ fn add_usual(
     Ok(Some(problem))
 }
 
-/// The bytes of a state file, if it can be believed.
-fn read(invocation: &mut Invocation<'_>, path: &Path, is_roots: bool) -> Result<Vec<u8>, Failure> {
-    if path.as_os_str() == "-" {
-        return super::read(invocation, path);
-    }
-    let failed = |error: Errno| Failure::file(path, &error.into());
-    let file = open_readable(path).map_err(failed)?;
-    let metadata = file.metadata().map_err(|error| Failure::file(path, &error))?;
-    let owner = metadata.uid();
-    let is_believed = owner == 0 || (!is_roots && owner == geteuid().as_raw());
-    let why = match (metadata.is_file(), is_believed, metadata.mode() & 0o022) {
-        (false, ..) => "not a regular file",
-        (_, false, _) => "belongs to another user, who may have written anything into it",
-        (_, _, 1..) => "others than its owner may write it",
-        _ => return read_from(invocation, file, path),
-    };
-    Err(Failure::new(ProblemCode::BadState, path.to_string_lossy(), why, KEEP_ONE))
-}
-
 /// All that a state file of this boot holds, however old that is.
 pub(crate) fn whole(invocation: &mut Invocation<'_>, path: &Path) -> Result<Observation, Failure> {
-    let bytes = read(invocation, path, path == Path::new(USUAL))?;
+    let bytes = read_believed(invocation, path, path == Path::new(USUAL), KEEP_ONE)?;
     let kept = saved::parse(&bytes, &name(path))?;
     let boot = observe::this_boot(&invocation.options());
     let boot = boot.map_err(|(file, errno)| Failure::file(&file, &errno.into()))?;

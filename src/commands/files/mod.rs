@@ -1,9 +1,10 @@
 //! Files that a command reads and writes: bounded reading (at most 256 MiB, no longer than
 //! `--timeout`, and never a device), files that are written whole or not at all, and the
 //! configuration of this node, `gpumap.toml`: the exceptions that it is meant to have.
-//! `saved` and `activity_state` read observations.
+//! `saved`, `activity_state` and `denials_state` read observations.
 
 pub(crate) mod activity_state;
+pub(crate) mod denials_state;
 pub(crate) mod saved;
 
 use std::ffi::{CStr, OsStr};
@@ -11,10 +12,12 @@ use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::Instant;
 
 use nix::errno::Errno;
+use nix::unistd::geteuid;
 use serde::Serialize;
 
 use super::invocation::streams::Input;
@@ -63,6 +66,36 @@ pub(crate) fn read_from(
     path: &Path,
 ) -> Result<Vec<u8>, Failure> {
     bounded(&mut file, invocation.deadline(), path)
+}
+
+/// The bytes of a state file, if it can be believed: it must be root's, or the caller's own,
+/// and nobody else may write it.
+pub(crate) fn read_believed(
+    invocation: &mut Invocation<'_>,
+    path: &Path,
+    is_roots: bool,
+    needs: &str,
+) -> Result<Vec<u8>, Failure> {
+    if path.as_os_str() == "-" {
+        return read(invocation, path);
+    }
+    let failed = |error: Errno| Failure::file(path, &error.into());
+    let file = open_readable(path).map_err(failed)?;
+    let metadata = file.metadata().map_err(|error| Failure::file(path, &error))?;
+    let owner = metadata.uid();
+    let is_believed = owner == 0 || (!is_roots && owner == geteuid().as_raw());
+    let why = match (metadata.is_file(), is_believed, metadata.mode() & 0o022) {
+        (false, ..) => "not a regular file",
+        (_, false, _) => "belongs to another user, who may have written anything into it",
+        (_, _, 1..) => "others than its owner may write it",
+        _ => return read_from(invocation, file, path),
+    };
+    Err(Failure::new(ProblemCode::BadState, path.to_string_lossy(), why, needs))
+}
+
+/// Whether there may be a file. What cannot be asked is read later, which says why.
+fn may_be_there(path: &Path) -> bool {
+    again(|| path.symlink_metadata()).or_absent().map_or(true, |there| there.is_some())
 }
 
 fn bounded(source: &mut dyn Input, until: Option<Instant>, path: &Path) -> Result<Vec<u8>, Failure> {

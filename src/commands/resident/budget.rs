@@ -14,6 +14,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use crate::commands::invocation::Failure;
 use crate::loader;
 use crate::model::ProblemCode;
+use crate::observation::Refusals;
 use crate::observe::monitor::{ProcessChanges, ProcessMonitor};
 use crate::observe::scanner::ScanContents;
 use crate::observe::{CgroupTarget, Options};
@@ -97,7 +98,7 @@ fn seconds(seconds: i64, microseconds: i64) -> f64 {
 pub(in crate::commands) struct Monitor {
     policies: PolicyWatcher,
     processes: ProcessMonitor,
-    /// `None` where the kernel does not tell refusals.
+    /// `None` where refusals cannot be seen.
     denials: Option<DenialsWatcher>,
     /// The code of its problems.
     code: ProblemCode,
@@ -127,7 +128,8 @@ impl Monitor {
         policies.choose_lists();
         let all = ProcessScope { all: true, ..ProcessScope::default() };
         // Whether it is there is asked for: see `watches_denials`.
-        let denials = DenialsWatcher::start(options, &all, false).ok();
+        let mut denials = DenialsWatcher::start(options, &all, false).ok();
+        denials.iter_mut().for_each(DenialsWatcher::keep);
         drop(loader);
         heap::give_back();
         Ok(Self { policies, processes, denials, code })
@@ -139,7 +141,12 @@ impl Monitor {
         self.policies.fd()
     }
 
-    /// Whether the kernel tells what it refuses.
+    /// What was refused in the last hour; `None` where that cannot be seen.
+    pub(in crate::commands) fn refusals(&mut self) -> Option<Refusals> {
+        self.denials.as_mut()?.refusals()
+    }
+
+    /// Whether refusals are seen on this kernel.
     pub(in crate::commands) fn watches_denials(&self) -> bool {
         self.denials.is_some()
     }

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use crate::analyse::{AnalyseError, CallerAllocation, TimeLimit};
 use crate::audit::{self, Config};
-use crate::commands::files::{self, activity_state};
+use crate::commands::files::{self, activity_state, denials_state};
 use crate::commands::invocation::{Failure, Invocation, envelope, late};
 use crate::commands::resident::budget::thread_time;
 use crate::model::ProblemCode;
-use crate::observation::{Observation, Problem};
+use crate::observation::{Observation, Problem, Refusals};
 use crate::observe::{self, CgroupTarget};
 use crate::report::{AuditAnswer, Document, NodeAnswer};
 use crate::watch::Beside;
@@ -85,14 +85,22 @@ impl Looker {
 
     /// Looks at the live node.
     pub(in crate::commands) fn look(&self, invocation: &mut Invocation<'_>) -> Result<Look, Failure> {
-        let facts = self.facts(invocation)?;
+        let mut facts = self.facts(invocation)?;
+        denials_state::add(invocation, None, &mut facts.observation)?;
         Ok(answer(&self.config, facts)?)
     }
 
-    /// The first half of another look, with a time limit of its own: the facts.
-    pub(in crate::commands) fn look_again(&self, invocation: &mut Invocation<'_>) -> Result<Facts, Failure> {
+    /// The first half of another look, with a time limit of its own: the facts, with what was
+    /// refused until now.
+    pub(in crate::commands) fn look_again(
+        &self,
+        invocation: &mut Invocation<'_>,
+        refusals: Option<Refusals>,
+    ) -> Result<Facts, Failure> {
         invocation.begin_again();
-        self.facts(invocation)
+        let mut facts = self.facts(invocation)?;
+        facts.observation.refusals = refusals.map(Box::new);
+        Ok(facts)
     }
 
     /// What does the second halves.

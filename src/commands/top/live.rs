@@ -235,7 +235,8 @@ impl Follower<'_, '_> {
     /// Looks at the node; what follows is decoded beside.
     fn begin(&mut self) -> Result<(), Failure> {
         let (looker, invocation) = (self.looker, &mut *self.invocation);
-        self.decoding.begin(self.budget.charge(|| looker.look_again(invocation))?)?;
+        let refusals = self.monitor.refusals();
+        self.decoding.begin(self.budget.charge(|| looker.look_again(invocation, refusals))?)?;
         self.looked = Instant::now();
         Ok(())
     }

@@ -45,20 +45,20 @@ pub(super) struct Kernel {
     counted: Counted,
     /// What was read of the map of the turn before.
     read: HashMap<Vec<u8>, u64>,
-    /// How many refusals of each account were lost, as they were told.
+    /// How many refusals of each account were lost, as they were reported.
     lost: HashMap<u32, u64>,
 }
 
-/// Why a way does not work. A caller with all rights is told that it is the kernel that has no
-/// such way, not that something is not permitted to him.
+/// Why a way does not work. For a caller with all rights it is the kernel that has no such
+/// way, and not that something is not permitted.
 fn plain(refusal: String) -> String {
     let may_load = Capabilities::effective().is_some_and(|own| {
         own.has(Capability::SysAdmin) || own.has(Capability::Bpf) && own.has(Capability::Perfmon)
     });
-    // A lockdown and a limit are told with their own words before the error.
-    let is_told = refusal.contains("locked");
+    // Of a lockdown and of a limit the error says so itself.
+    let is_said = refusal.contains("locked");
     let says = |errno: Errno| refusal.contains(&format!("(os error {})", errno as i32));
-    match may_load && !is_told {
+    match may_load && !is_said {
         true if says(Errno::EPERM) => "this kernel takes no such program".to_owned(),
         true if says(Errno::ENOENT) => "this kernel has none".to_owned(),
         _ => refusal,
@@ -148,7 +148,7 @@ impl Kernel {
 
     /// The refusals since the last call, each sum once. The map that was written until now
     /// is read, and the other one is written from now on; what a program that was at work
-    /// then still added to the first one is told with the next call.
+    /// then still added to the first one comes with the next call.
     ///
     /// # Errors
     ///
@@ -185,15 +185,15 @@ impl Kernel {
         let mut lost = Vec::new();
         for (account, count) in self.loaded.entries("losses")? {
             let Some((account, count)) = Fields(&account).word().zip(Fields(&count).long()) else { continue };
-            let told = self.lost.insert(account, count).unwrap_or_default();
-            if count > told {
-                lost.push(((account != OTHERS).then_some(account), count - told));
+            let known = self.lost.insert(account, count).unwrap_or_default();
+            if count > known {
+                lost.push(((account != OTHERS).then_some(account), count - known));
             }
         }
         Ok(lost)
     }
 
-    /// Tells the programs which map to write.
+    /// Says to the programs which map to write.
     fn begin_turn(&mut self) -> Result<(), LoadError> {
         let everything = u64::from(self.counted == Counted::All);
         let turn = [self.turn, everything, 0].map(u64::to_ne_bytes).concat();

@@ -1,9 +1,10 @@
 //! Devices that the kernel refuses to processes: who was refused what, how often, and what
-//! decides. See `bpf/denials.bpf.c` for where the kernel tells it.
+//! decides. See `bpf/denials.bpf.c` for where the kernel answers.
 //!
 //! Nothing is changed by that. What other parts of the kernel refuse (permission bits of
 //! files, security modules, drivers) is not seen: it is not asked here.
 
+mod kept;
 mod kernel;
 mod places;
 mod record;
@@ -19,44 +20,51 @@ use super::{EventSource, EventSubject, ProcessScope};
 use crate::analyse::{Holdings, Refusal};
 use crate::loader::LoadError;
 use crate::loader::interface::CHECK;
-use crate::model::{DeviceType, EventKind};
-use crate::observation::HeldDevice;
+use crate::model::{Device, DeviceType, EventKind};
+use crate::observation::{HeldDevice, Refusals};
 use crate::observe::{self, Options};
 use crate::report::{DeniedEvent, DevicesEvent, Event, Gpu};
+use crate::sys::test_hook::scaled;
+use kept::Kept;
 use kernel::{Counted, Kernel};
 use places::{Lookout, Seen};
 use record::{DenialKey, DenialSum};
 
 /// The inventory is read again after this time: a driver may be loaded later.
 const FACTS: Duration = Duration::from_secs(60);
-/// How long a look is waited for, and kept: an ordinary one is over before its sum is read.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// How often it is asked for looks at the end, and how long in between.
+/// How long a sum waits to be looked at, where the looks before it take that long.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a look is kept: a sum that is read late is of the same turn or of the next.
+const KEPT: Duration = Duration::from_secs(5);
+/// How often finished looks are taken at the end, and how long in between.
 const LAST: u32 = 20;
 const MOMENT: Duration = Duration::from_millis(50);
 /// Nanoseconds of a clock tick of `/proc` (`USER_HZ` is 100 everywhere).
 const TICK: u64 = 10_000_000;
-/// What is not told, a sentence each.
+/// What is not reported, a sentence each.
 pub const NOT_SEEN: [&str; 1] = [
-    "what the permissions of files, security modules and drivers refuse is not told: the kernel asks these elsewhere",
+    "what the permissions of files, security modules and drivers refuse is not reported: the kernel asks these elsewhere",
 ];
-/// Said of a sum that nobody looked at in time.
-const UNSEEN: &str = "its cgroup was not looked at in time";
-const LOST: &str = "refusals that are not told: this user had too many different ones at once";
+/// Said of a sum whose process nobody looked at in time.
+const UNSEEN: &str = "its cgroup was not read in time";
+const LOST: &str = "refusals that are not reported: this user had too many different ones at once";
 
 /// Watches refusals.
 pub struct DenialsWatcher {
     kernel: Kernel,
     lookout: Lookout,
     options: Options,
-    /// Whether refusals of all devices are told, or only of those that GPUs have.
+    /// Whether refusals of all devices are reported, or only of those that GPUs have.
     all_devices: bool,
     holdings: Holdings,
     facts_at: Instant,
-    /// Sums and looks, with the moments in which they came.
-    waiting: Vec<(Instant, DenialKey, DenialSum)>,
+    /// Sums and looks, with the moments in which they came, and the question to the lookout
+    /// with which they are all looked at.
+    waiting: Vec<(Instant, u64, DenialKey, DenialSum)>,
     seen: HashMap<DenialKey, (Instant, Seen)>,
     clock: Clock,
+    /// What was refused in the last hour, where somebody asks for it.
+    kept: Option<Kept>,
     failed: bool,
 }
 
@@ -65,7 +73,7 @@ impl DenialsWatcher {
     ///
     /// # Errors
     ///
-    /// Why the kernel does not tell refusals: see [`LoadError`]. Since Linux 5.8 with BTF,
+    /// Why refusals cannot be seen on this kernel: see [`LoadError`]. Since Linux 5.8 with BTF,
     /// and fexit programs (on x86-64 since 5.5, on arm64 since 6.4) or kprobes.
     pub fn start(options: &Options, scope: &ProcessScope, all_devices: bool) -> Result<Self, LoadError> {
         let options = Options { detail: false, deadline: None, units: false, hook: false, ..options.clone() };
@@ -83,28 +91,39 @@ impl DenialsWatcher {
             waiting: Vec::new(),
             seen: HashMap::new(),
             clock: Clock::now(),
+            kept: None,
             failed: false,
         })
     }
 
-    /// What was refused since the call before, or a little earlier: a sum is told when it was
-    /// looked at. Does not wait.
+    /// What was refused since the call before, or a little earlier: a sum is reported when its
+    /// process was looked at. Does not wait.
     pub fn check(&mut self) -> Vec<Event> {
         let taken = self.facts().and_then(|()| self.kernel.take());
         let lost = self.kernel.lost();
         let now = Instant::now();
         match taken {
-            Ok(sums) => self.waiting.extend(sums.into_iter().map(|(key, sum)| (now, key, sum))),
+            Ok(sums) => {
+                self.keep_sums(&sums);
+                let asked = if sums.is_empty() { 0 } else { self.lookout.ask() };
+                self.waiting.extend(sums.into_iter().map(|(key, sum)| (now, asked, key, sum)));
+            }
             Err(error) => return self.fail(&error),
         }
+        // Before the looks are taken: what it is done with is among these.
+        let done = self.lookout.done();
         while let Some((key, seen)) = self.lookout.next() {
             self.seen.insert(key, (now, seen));
         }
-        let mut events = self.tell();
-        self.seen.retain(|_, (at, _)| at.elapsed() < PATIENCE);
+        let mut events = self.ripe(done);
+        self.seen.retain(|_, (at, _)| at.elapsed() < KEPT);
         match lost {
             Ok(lost) if lost.is_empty() => {}
-            Ok(lost) => events.push(Event::lost(lost).because(LOST)),
+            Ok(lost) => {
+                let count = lost.iter().map(|(_, count)| count).sum();
+                self.kept.iter_mut().for_each(|kept| kept.lose(count));
+                events.push(Event::lost(lost).because(LOST));
+            }
             Err(error) => events.extend(self.fail(&error)),
         }
         events
@@ -123,18 +142,43 @@ impl DenialsWatcher {
         events
     }
 
+    /// Keeps what is refused of GPUs from now on, for [`Self::refusals`].
+    pub fn keep(&mut self) {
+        self.kept = Some(Kept::new());
+    }
+
+    /// Whether something was kept since the last call.
+    pub fn has_kept(&mut self) -> bool {
+        self.kept.as_mut().is_some_and(Kept::has_changed)
+    }
+
+    /// What was refused of GPUs in the last hour; `None` where nobody asked to keep it.
+    pub fn refusals(&mut self) -> Option<Refusals> {
+        Some(self.kept.as_mut()?.refusals(&mut self.clock))
+    }
+
+    fn keep_sums(&mut self, sums: &[(DenialKey, DenialSum)]) {
+        let Some(kept) = &mut self.kept else { return };
+        for (key, sum) in sums {
+            if self.holdings.of_refused(number(key.device)).is_some() {
+                kept.add(key, sum);
+            }
+        }
+    }
+
     /// The node's GPUs.
     pub fn gpus(&self) -> &[Gpu] {
         self.holdings.gpus()
     }
 
-    /// The events of sums that were looked at, or have waited for that long enough.
-    fn tell(&mut self) -> Vec<Event> {
+    /// The events of sums that were looked at, or will not be: the lookout is done with them,
+    /// or takes too long.
+    fn ripe(&mut self, done: u64) -> Vec<Event> {
         let mut events = Vec::new();
-        for (at, key, sum) in std::mem::take(&mut self.waiting) {
+        for (at, asked, key, sum) in std::mem::take(&mut self.waiting) {
             let seen = self.seen.get(&key).map(|(_, seen)| seen.clone());
-            if seen.is_none() && at.elapsed() < PATIENCE {
-                self.waiting.push((at, key, sum));
+            if seen.is_none() && done < asked && at.elapsed() < scaled(PATIENCE) {
+                self.waiting.push((at, asked, key, sum));
             } else {
                 events.extend(self.event(&key, &sum, seen));
             }
@@ -143,11 +187,9 @@ impl DenialsWatcher {
         events
     }
 
-    /// The event of a sum; `None` for a device that is not to be told.
+    /// The event of a sum; `None` for a device that is not to be reported.
     fn event(&mut self, key: &DenialKey, sum: &DenialSum, seen: Option<Seen>) -> Option<Event> {
-        let device = key.device;
-        let (kind, major, minor) = (device.kind, device.major, device.minor);
-        let number = HeldDevice { kind, major, minor, fds: 0, mapped: false };
+        let number = number(key.device);
         let alone = || DevicesEvent { numbers: vec![number], ..DevicesEvent::default() };
         let devices = self.holdings.of_refused(number).or_else(|| self.all_devices.then(alone))?;
         let subject = EventSubject {
@@ -202,9 +244,14 @@ impl DenialsWatcher {
 
     fn fail(&mut self, error: &LoadError) -> Vec<Event> {
         let first = !std::mem::replace(&mut self.failed, true);
-        let why = format!("devices that are refused are not told: {error}");
+        let why = format!("devices that are refused are not reported: {error}");
         if first { vec![Event::now(EventKind::Uncovered).because(why)] } else { Vec::new() }
     }
+}
+
+fn number(device: Device) -> HeldDevice {
+    let Device { kind, major, minor } = device;
+    HeldDevice { kind, major, minor, fds: 0, mapped: false }
 }
 
 fn counted(holdings: &Holdings, all_devices: bool) -> Counted {

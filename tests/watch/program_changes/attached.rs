@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::{deny, id, ids, of, one, settled, watch, with_engines};
+use super::{deny, id, ids, of, one, settled, soon, watch, with_engines};
 use crate::support::bpf::{self, MULTI, OVERRIDE, attach, detach};
 use crate::support::cgroup::Cgroup;
 use crate::support::container::Container;
@@ -73,7 +73,7 @@ fn links() {
         let (_, policy) = one(watcher);
         assert_eq!((ids(&policy.attached), ids(&policy.gone)), (vec![id(&b)], vec![id(&a)]));
         drop(link);
-        let (_, policy) = one(watcher);
+        let (_, policy) = soon(watcher);
         assert_eq!((ids(&policy.gone), policy.gained.len()), (vec![id(&b)], 1));
     });
 }

@@ -1,5 +1,6 @@
 //! Compares what the scheduler allocated with what the rules allow.
 
+use super::super::refused::in_vain;
 use super::double::Covered;
 use crate::audit::facts::Facts;
 use crate::audit::kind::Kind;
@@ -42,10 +43,11 @@ devices away; a GPU whose minor changed or whose node is gone; a gres.conf whose
 slurmd.
 
 Excuses: the job's own cgroup may open the GPU, and only a step may not. If the allocation is read from the \
-environment of the job's processes, confidence is claimed.
+environment of the job's processes, confidence is claimed. With a running gpumap denials --state FILE the \
+evidence says how often the job's processes were refused the GPU.
 
-What to do: compare the rules in force (gpumap cgroup) with gres.conf, and start the job again once the \
-rules are right.",
+What to do: compare the rules in force (gpumap cgroup) with gres.conf. gpumap repair says how the access \
+comes back; else start the job again once the rules are right.",
 };
 
 /// A device, the cgroup it matters in, and its GPU.
@@ -146,8 +148,9 @@ fn with_extra(facts: &Facts<'_>, tenant: &Tenant<'_>, wrong: &[Wrong<'_>]) -> Op
 }
 
 fn with_missing(facts: &Facts<'_>, tenant: &Tenant<'_>, wrong: &[Wrong<'_>]) -> Option<Finding> {
-    let base = base(facts, tenant, wrong)?;
+    let mut base = base(facts, tenant, wrong)?;
     let (owner, devices) = (wording::owner(tenant.owner()), names(wrong));
+    base.evidence.extend(wrong.iter().filter_map(|wrong| in_vain(facts, tenant, wrong.gpu)));
     Some(Finding {
         id: ALLOC_WITHOUT_GRANT.id.to_owned(),
         severity: ALLOC_WITHOUT_GRANT.severity,
