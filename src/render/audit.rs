@@ -5,8 +5,8 @@ use std::io;
 use std::io::Write;
 
 use super::names::counted;
-use super::table::Last;
-use super::{Style, names, owner, process, sanitize, table, wrap};
+use super::table::{Last, Table};
+use super::{Style, names, owner, process, sanitize, wrap};
 use crate::model::{Confidence, GpuKey, Owner};
 use crate::report::{
     Audit, AuditAnswer, Counts, Decision, Finding, FindingDevice, FindingProcess, KindsAnswer,
@@ -36,13 +36,16 @@ pub fn write(out: &mut dyn Write, style: Style, answer: &AuditAnswer, complete: 
 
 /// Prints a line for each finding, before the evidence: how grave it is, and whose.
 fn overview(out: &mut dyn Write, style: Style, findings: &[&Finding]) -> io::Result<()> {
-    let row = |finding: &&Finding| {
-        let severity = finding.severity.to_string().to_uppercase();
-        let severity = if finding.ignored.is_some() { "ignored".to_owned() } else { severity };
-        vec![severity, sanitize::text(&finding.id).into_owned(), devices(finding), about(finding)]
+    let severity = |finding: &Finding| match finding.ignored {
+        Some(_) => "ignored".to_owned(),
+        None => finding.severity.to_string().to_uppercase(),
     };
-    let rows = findings.iter().map(row).collect();
-    table::write(out, style, &["SEVERITY", "FINDING", "DEVICE", "OF"], &[], rows, Last::Wraps)?;
+    Table::of(findings)
+        .text("SEVERITY", |finding| severity(finding))
+        .text("FINDING", |finding| sanitize::text(&finding.id).into_owned())
+        .text("DEVICE", |finding| devices(finding))
+        .text("OF", |finding| about(finding))
+        .write(out, style, Last::Wraps)?;
     writeln!(out)
 }
 
@@ -225,9 +228,11 @@ fn decision(decision: &Decision) -> String {
 
 /// Prints ids, severities and titles.
 pub fn list(out: &mut dyn Write, style: Style, answer: &KindsAnswer) -> io::Result<()> {
-    let rows =
-        answer.kinds.iter().map(|kind| vec![kind.id.clone(), kind.severity.to_string(), kind.title.clone()]);
-    table::write(out, style, &["ID", "SEVERITY", "WHAT"], &[], rows.collect(), Last::Wraps)
+    Table::of(&answer.kinds)
+        .text("ID", |kind| kind.id.clone())
+        .text("SEVERITY", |kind| kind.severity.to_string())
+        .text("WHAT", |kind| kind.title.clone())
+        .write(out, style, Last::Wraps)
 }
 
 /// Prints pages.

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::io;
 use std::io::Write;
 
-use super::table::Last;
-use super::{Style, gpus, owner, process, prog, rules, sanitize, table, wrap};
+use super::table::{Last, Table};
+use super::{Style, gpus, owner, process, prog, rules, sanitize, wrap};
 use crate::model::Verdict;
 use crate::report::{Cgroup, GpuVerdict, NodeAnswer, Policy, Process};
 
@@ -119,12 +119,12 @@ fn summary_row(out: &mut dyn Write, style: Style, group: &[&Cgroup], payload: &N
         wrap::write(out, &format!("  {}: ", rules::unsettled(style, why)), 4, width, &why.why)?;
     }
     let gpus = gpus::compact(&first.gpus, &payload.gpus);
-    let rows = group.iter().map(|cgroup| {
-        let path = sanitize::with_hex(&cgroup.path, cgroup.path_hex.as_deref()).into_owned();
-        let processes = process::count(cgroup.processes.len(), cgroup.unseen.as_ref());
-        vec![gpus.clone(), ids(cgroup), processes, path]
-    });
-    table::write(out, style, &["GPUS", "PROGRAMS", "PROCS", "CGROUP"], &["PROCS"], rows.collect(), Last::Runs)
+    Table::of(group)
+        .text("GPUS", |_| gpus.clone())
+        .text("PROGRAMS", |cgroup| ids(cgroup))
+        .number("PROCS", |cgroup| process::count(cgroup.processes.len(), cgroup.unseen.as_ref()))
+        .text("CGROUP", |cgroup| sanitize::with_hex(&cgroup.path, cgroup.path_hex.as_deref()).into())
+        .write(out, style, Last::Runs)
 }
 
 fn ids(cgroup: &Cgroup) -> String {

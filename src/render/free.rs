@@ -2,8 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::process::Columns;
-use super::table::{self, Last};
+use super::table::{Last, or_dash};
 use super::{Style, gpus, names, owner, process, sanitize, wrap};
 use crate::model::Vacancy;
 use crate::report::{Free, FreeAnswer, Gpu, Holder, Leftover};
@@ -74,20 +73,14 @@ fn table(out: &mut dyn Write, style: Style, holders: &[&Holder], inventory: &[Gp
         return Ok(());
     }
     let processes = holders.iter().map(|holder| &holder.process);
-    let columns = Columns::of(processes.clone());
-    let rows = holders.iter().map(|holder| {
-        let it = &holder.process;
-        let holds = holder.gpus.as_ref().map(|keys| {
-            let keys = keys.iter().map(|key| gpus::instance_name(key, inventory));
-            names::set(keys.collect())
-        });
-        let owner = holder.owner.as_ref().map_or_else(|| "-".to_owned(), owner::full);
-        let row = std::iter::once(it.pid.to_string()).chain(columns.cells(it));
-        row.chain([process::command(it), holds.unwrap_or_else(|| "?".to_owned()), owner]).collect()
-    });
-    let header = std::iter::once("PID").chain(columns.header()).chain(["COMMAND", "HOLDS", "IN"]);
-    let header: Vec<&str> = header.collect();
-    table::write(out, style, &header, &["PID", "AGE"], rows.collect(), Last::Wraps)?;
+    let holds = |holder: &&Holder| {
+        let keys = holder.gpus.as_ref()?.iter().map(|key| gpus::instance_name(key, inventory));
+        Some(names::set(keys.collect()))
+    };
+    process::table(holders, |holder| &holder.process)
+        .text("HOLDS", |holder| holds(holder).unwrap_or_else(|| "?".to_owned()))
+        .text("IN", |holder| or_dash(holder.owner.as_ref().map(owner::full)))
+        .write(out, style, Last::Wraps)?;
     process::legend(out, processes)?;
     let unknown = holders.iter().filter_map(|it| Some((it.process.pid, it.process.held_unknown.as_deref()?)));
     wrap::notes_of_unknown(out, style, unknown)

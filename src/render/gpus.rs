@@ -5,16 +5,10 @@ use std::collections::BTreeMap;
 use std::io;
 use std::io::Write;
 
-use super::table::Last;
-use super::{Style, names, sanitize, table, wrap};
+use super::table::{Last, Table, or_dash};
+use super::{Style, names, sanitize, wrap};
 use crate::model::{GpuKey, RequestSet, Verdict};
-use crate::report::{DevicesEvent, Gpu, GpuNode, GpuVerdict, MigInstance};
-
-/// Places of the columns that are left out where they say nothing.
-const SLURM: usize = 4;
-const REQUESTS: usize = 6;
-/// Columns with those.
-const COLUMNS: usize = 8;
+use crate::report::{DevicesEvent, Gpu, GpuNode, GpuVerdict, InstanceVerdict, MigInstance};
 
 /// Prints one row per GPU, verdict first.
 pub(super) fn write(
@@ -23,16 +17,39 @@ pub(super) fn write(
     verdicts: &[GpuVerdict],
     gpus: &[Gpu],
 ) -> io::Result<()> {
-    let mut header = vec!["VERDICT", "NODE", "NUMBER", "NVML", "SLURM", "PCI", "REQUESTS", "MODEL"];
-    let mut rows: Vec<Vec<String>> = verdicts.iter().flat_map(|verdict| self::rows(verdict, gpus)).collect();
     let has_slurm = gpus.iter().any(|gpu| gpu.slurm_index.is_some());
-    for (place, says_nothing) in [(REQUESTS, verdicts.iter().all(says_all)), (SLURM, !has_slurm)] {
-        if says_nothing {
-            header.remove(place);
-            rows.iter_mut().for_each(|row| drop(row.remove(place)));
+    let rows: Vec<Row<'_>> = verdicts.iter().flat_map(|verdict| rows(verdict, gpus)).collect();
+    // An instance has its name, its capability nodes and its verdict.
+    let whole = |text: fn(&Whole<'_>) -> String| {
+        move |row: &Row<'_>| match row {
+            Row::Gpu(gpu) => text(gpu),
+            Row::Instance(..) => String::new(),
         }
-    }
-    table::write(out, style, &header, &["NVML", "SLURM"], rows, Last::Wraps)?;
+    };
+    Table::of(&rows)
+        .text("VERDICT", |row| match row {
+            Row::Gpu(gpu) => gpu.verdict.verdict.to_string(),
+            Row::Instance(part, _) => part.verdict.to_string(),
+        })
+        .text("NODE", |row| match row {
+            Row::Gpu(gpu) => sanitize::text(gpu.node()).into_owned(),
+            Row::Instance(part, _) => format!("  {}", instance_name(&part.instance, gpus)),
+        })
+        .text("NUMBER", |row| match row {
+            Row::Gpu(gpu) => number(gpu.verdict.major.zip(gpu.verdict.minor)),
+            Row::Instance(_, mig) => capability(mig),
+        })
+        .number("NVML", whole(|gpu| index(gpu.known.and_then(|gpu| gpu.nvml_index))))
+        .number("SLURM", whole(|gpu| index(gpu.known.and_then(|gpu| gpu.slurm_index))))
+        .only_if(has_slurm)
+        .text("PCI", whole(|gpu| text(gpu.known.and_then(|gpu| gpu.pci.as_deref()), usize::MAX)))
+        .text(
+            "REQUESTS",
+            whole(|gpu| text(Some(&*gpu.verdict.requests).filter(|text| !text.is_empty()), usize::MAX)),
+        )
+        .only_if(!verdicts.iter().all(says_all))
+        .text("MODEL", whole(|gpu| sanitize::text(&gpu.known.map(model).unwrap_or_default()).into_owned()))
+        .write(out, style, Last::Wraps)?;
     reasons(verdicts).into_iter().try_for_each(|(why, count)| {
         let first = format!("  {count} {} because ", style.verdict(Verdict::Unknown));
         wrap::write(out, &first, 4, usize::from(style.width), why)
@@ -81,34 +98,41 @@ pub(super) fn tally(verdicts: &[GpuVerdict]) -> String {
 }
 
 /// A GPU's row, and below it those of its MIG instances.
-fn rows(verdict: &GpuVerdict, gpus: &[Gpu]) -> Vec<Vec<String>> {
-    let mig = find(&verdict.gpu, gpus).map(|gpu| gpu.mig.as_slice()).unwrap_or_default();
-    let instances = verdict.instances.iter().zip(mig).map(|(part, mig)| {
-        let node = format!("  {}", instance_name(&part.instance, gpus));
-        let mut cells = vec![part.verdict.to_string(), node, capability(mig)];
-        cells.resize(COLUMNS, String::new());
-        cells
-    });
-    std::iter::once(row(verdict, gpus)).chain(instances).collect()
+/// A GPU of a cgroup's table, or below it a MIG instance.
+enum Row<'a> {
+    Gpu(Whole<'a>),
+    Instance(&'a InstanceVerdict, &'a MigInstance),
 }
 
-fn row(verdict: &GpuVerdict, gpus: &[Gpu]) -> Vec<String> {
-    let gpu = find(&verdict.gpu, gpus);
-    let node = gpu.and_then(gate).map_or(verdict.gpu.as_str(), |node| &node.path);
-    let number = verdict.major.zip(verdict.minor).map(|(major, minor)| format!("{major}:{minor}"));
-    let requests = if verdict.requests.is_empty() { "-" } else { &verdict.requests };
-    let plain = |text: &str| sanitize::text(text).into_owned();
-    let index = |index: Option<u32>| index.map_or_else(|| "-".to_owned(), |index| index.to_string());
-    vec![
-        verdict.verdict.to_string(),
-        plain(node),
-        number.unwrap_or_else(|| "-".to_owned()),
-        index(gpu.and_then(|gpu| gpu.nvml_index)),
-        index(gpu.and_then(|gpu| gpu.slurm_index)),
-        plain(gpu.and_then(|gpu| gpu.pci.as_deref()).unwrap_or("-")),
-        requests.to_owned(),
-        plain(&gpu.map(model).unwrap_or_default()),
-    ]
+/// A GPU's verdict, and what the inventory knows of it.
+struct Whole<'a> {
+    verdict: &'a GpuVerdict,
+    known: Option<&'a Gpu>,
+}
+
+impl Whole<'_> {
+    fn node(&self) -> &str {
+        self.known.and_then(gate).map_or(self.verdict.gpu.as_str(), |node| &node.path)
+    }
+}
+
+fn rows<'a>(verdict: &'a GpuVerdict, gpus: &'a [Gpu]) -> impl Iterator<Item = Row<'a>> {
+    let known = find(&verdict.gpu, gpus);
+    let mig = known.map(|gpu| gpu.mig.as_slice()).unwrap_or_default();
+    let instances = verdict.instances.iter().zip(mig).map(|(part, mig)| Row::Instance(part, mig));
+    std::iter::once(Row::Gpu(Whole { verdict, known })).chain(instances)
+}
+
+fn number(number: Option<(u32, u32)>) -> String {
+    or_dash(number.map(|(major, minor)| format!("{major}:{minor}")))
+}
+
+fn index(index: Option<u32>) -> String {
+    or_dash(index.map(|index| index.to_string()))
+}
+
+fn text(text: Option<&str>, max: usize) -> String {
+    or_dash(text.map(|text| sanitize::short(text, max, "…")))
 }
 
 fn model(gpu: &Gpu) -> String {
@@ -223,84 +247,64 @@ pub(super) fn write_inventory(
     if list.is_empty() {
         return Ok(());
     }
-    let mut columns = columns(list, usize::MAX);
-    if !style.all && table::width(&columns) > usize::from(style.width) {
-        columns = self::columns(list, UUID);
+    let rows: Vec<Listed<'_>> = list.iter().flat_map(|gpu| listed(gpu)).collect();
+    let mut table = columns(&rows, usize::MAX);
+    if !style.all && table.width() > usize::from(style.width) {
+        table = columns(&rows, UUID);
     }
-    if same.is_none() {
-        let room = usize::from(style.width).saturating_sub(table::width(&columns) + 2);
-        let room = if style.all { usize::MAX } else { room.max(MODEL) };
-        let short = |gpu: &Gpu| sanitize::short(&inventory_model(gpu), room, "…");
-        columns.push(("MODEL", column(list, short, |_, _| String::new())));
-    }
-    let header: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
-    let count = columns.first().map_or(0, |(_, cells)| cells.len());
-    let cell = |row: usize| columns.iter().map(move |(_, cells)| cells.get(row).cloned().unwrap_or_default());
-    let rows = (0..count).map(|row| cell(row).collect()).collect();
-    table::write(out, style, &header, &["NVML", "HIP", "ROCM-SMI", "SLURM", "NUMA"], rows, Last::Runs)
+    let room = usize::from(style.width).saturating_sub(table.width() + 2);
+    let room = if style.all { usize::MAX } else { room.max(MODEL) };
+    let model = |gpu: &Gpu| sanitize::short(&inventory_model(gpu), room, "…");
+    table.text("MODEL", whole(model)).only_if(same.is_none()).write(out, style, Last::Runs)
 }
 
-/// The columns that say something.
-fn columns(list: &[&Gpu], uuid: usize) -> Vec<(&'static str, Vec<String>)> {
-    let number = |number: Option<u32>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
-    let mut columns = vec![
-        (
-            "NODE",
-            column(
-                list,
-                |gpu| name(&gpu.key, list_of(gpu)),
-                |gpu, mig| format!("  {}/{}", name(&gpu.key, list_of(gpu)), instance(mig)),
-            ),
-        ),
-        ("NUMBER", column(list, gate_number, |_, mig| capability(mig))),
-        ("NVML", column(list, |gpu| number(gpu.nvml_index), |_, _| String::new())),
-    ];
-    if list.iter().any(|gpu| gpu.hip_index.is_some()) {
-        columns.push(("HIP", column(list, |gpu| number(gpu.hip_index), |_, _| String::new())));
-        columns.push(("ROCM-SMI", column(list, |gpu| number(gpu.rocm_smi_index), |_, _| String::new())));
-    }
-    if list.iter().any(|gpu| gpu.slurm_index.is_some()) {
-        columns.push(("SLURM", column(list, |gpu| number(gpu.slurm_index), |_, _| String::new())));
-    }
-    let text =
-        |text: Option<&str>, max| text.map_or_else(|| "-".to_owned(), |text| sanitize::short(text, max, "…"));
-    columns.push(("PCI", column(list, |gpu| text(gpu.pci.as_deref(), 16), |_, _| String::new())));
-    if list.iter().any(|gpu| gpu.numa_node.is_some()) {
-        columns.push(("NUMA", column(list, |gpu| number(gpu.numa_node), |_, _| String::new())));
-    }
-    let of_instance = |_: &Gpu, mig: &MigInstance| {
-        mig.uuid.as_deref().map_or_else(String::new, |name| sanitize::short(name, uuid, "…"))
-    };
-    columns.push(("UUID", column(list, |gpu| text(gpu.uuid.as_deref(), uuid), of_instance)));
-    columns
+/// A GPU of the inventory, or below it one of its MIG instances.
+type Listed<'a> = (&'a Gpu, Option<&'a MigInstance>);
+
+fn listed(gpu: &Gpu) -> impl Iterator<Item = Listed<'_>> {
+    std::iter::once((gpu, None)).chain(gpu.mig.iter().map(move |mig| (gpu, Some(mig))))
+}
+
+/// What a column says of a GPU; of an instance it says nothing.
+fn whole<'a>(text: impl Fn(&Gpu) -> String + 'a) -> impl Fn(&Listed<'_>) -> String + 'a {
+    move |(gpu, instance)| if instance.is_none() { text(gpu) } else { String::new() }
+}
+
+/// The columns that say something, without the model.
+fn columns<'a>(rows: &'a [Listed<'a>], uuid: usize) -> Table<'a, Listed<'a>> {
+    let any = |known: fn(&Gpu) -> bool| rows.iter().any(|(gpu, _)| known(gpu));
+    let is_amd = any(|gpu| gpu.hip_index.is_some());
+    Table::of(rows)
+        .text("NODE", |(gpu, instance)| {
+            let name = name(&gpu.key, std::slice::from_ref(*gpu));
+            instance.map_or_else(|| name.clone(), |mig| format!("  {name}/{}", self::instance(mig)))
+        })
+        .text("NUMBER", |(gpu, instance)| match instance {
+            Some(mig) => capability(mig),
+            None => number(gpu.major.zip(gpu.minor)),
+        })
+        .number("NVML", whole(|gpu| index(gpu.nvml_index)))
+        .number("HIP", whole(|gpu| index(gpu.hip_index)))
+        .only_if(is_amd)
+        .number("ROCM-SMI", whole(|gpu| index(gpu.rocm_smi_index)))
+        .only_if(is_amd)
+        .number("SLURM", whole(|gpu| index(gpu.slurm_index)))
+        .only_if(any(|gpu| gpu.slurm_index.is_some()))
+        .text("PCI", whole(|gpu| text(gpu.pci.as_deref(), 16)))
+        .number("NUMA", whole(|gpu| index(gpu.numa_node)))
+        .only_if(any(|gpu| gpu.numa_node.is_some()))
+        .text("UUID", |(gpu, instance)| match instance {
+            Some(mig) => {
+                mig.uuid.as_deref().map_or_else(String::new, |name| sanitize::short(name, uuid, "…"))
+            }
+            None => text(gpu.uuid.as_deref(), uuid),
+        })
 }
 
 /// The model alone: that it is split is seen by its instances.
 fn inventory_model(gpu: &Gpu) -> String {
     let model = gpu.model.clone().unwrap_or_else(|| gpu.vendor.to_string());
     if gpu.excluded { format!("{model} (excluded)") } else { model }
-}
-
-fn column(
-    list: &[&Gpu],
-    of_gpu: impl Fn(&Gpu) -> String,
-    of_instance: impl Fn(&Gpu, &MigInstance) -> String,
-) -> Vec<String> {
-    let mut cells = Vec::new();
-    for gpu in list {
-        cells.push(of_gpu(gpu));
-        cells.extend(gpu.mig.iter().map(|mig| of_instance(gpu, mig)));
-    }
-    cells
-}
-
-fn list_of(gpu: &Gpu) -> &[Gpu] {
-    std::slice::from_ref(gpu)
-}
-
-fn gate_number(gpu: &Gpu) -> String {
-    let number = gpu.major.zip(gpu.minor).map(|(major, minor)| format!("{major}:{minor}"));
-    number.unwrap_or_else(|| "-".to_owned())
 }
 
 /// GPU instance and compute instance: `1/0`.

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use super::process::{self, Columns};
-use super::table::{self, Last};
+use super::process;
+use super::table::{Last, or_dash};
 use super::{Style, gpus, owner, sanitize, wrap};
 use crate::model::NoteCode;
 use crate::report::{Gpu, Leftover, LeftoversAnswer, Note};
@@ -35,20 +35,18 @@ fn table(out: &mut dyn Write, style: Style, leftovers: &[Leftover], inventory: &
         return Ok(());
     }
     let processes = leftovers.iter().map(|leftover| &leftover.process);
-    let columns = Columns::of(processes.clone());
-    let rows = leftovers.iter().map(|leftover| {
+    let holds = |leftover: &Leftover| {
         let it = &leftover.process;
         let holds = gpus::held_names(&leftover.gpus, &it.held_instances, &it.held_denied, inventory);
-        let holds = if it.held.is_some() { holds } else { "?".to_owned() };
-        let owner = leftover.owner.as_ref().map_or_else(|| "-".to_owned(), owner::full);
-        let by = sanitize::short(&leftover.belongs_by.to_string(), 12, "…");
-        let row = std::iter::once(it.pid.to_string()).chain(columns.cells(it));
-        row.chain([process::command(it), holds, by, owner]).chain(done(leftover)).collect()
-    });
-    let header = std::iter::once("PID").chain(columns.header()).chain(["COMMAND", "HOLDS", "KNOWN BY", "IN"]);
-    let done = leftovers.iter().any(|it| it.killed.is_some()).then_some("DONE");
-    let header: Vec<&str> = header.chain(done).collect();
-    table::write(out, style, &header, &["PID", "AGE"], rows.collect(), Last::Wraps)?;
+        if it.held.is_some() { holds } else { "?".to_owned() }
+    };
+    process::table(leftovers, |leftover| &leftover.process)
+        .text("HOLDS", holds)
+        .text("KNOWN BY", |leftover| sanitize::short(&leftover.belongs_by.to_string(), 12, "…"))
+        .text("IN", |leftover| or_dash(leftover.owner.as_ref().map(owner::full)))
+        .text("DONE", |leftover| done(leftover).unwrap_or_default())
+        .only_if(leftovers.iter().any(|it| it.killed.is_some()))
+        .write(out, style, Last::Wraps)?;
     process::legend(out, processes)?;
     gpus::denied_legend(out, leftovers.iter().any(|it| !it.process.held_denied.is_empty()))?;
     let unknown =

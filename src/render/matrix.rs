@@ -5,16 +5,15 @@ use std::collections::BTreeSet;
 use std::io;
 use std::io::Write;
 
-use super::activity::amounts;
-use super::table::{self, Last};
-use super::{Style, gpus, node, owner, process, sanitize, wrap};
-use crate::model::{CellState, GpuKey, InForce};
-use crate::report::{Finding, Gpu, Matrix, MatrixActivity, MatrixAnswer, MatrixCell, MatrixLimit, MatrixRow};
+use super::beside::{Beside, Facts, limits};
+use super::table::{Last, Table};
+use super::{Style, gpus, node, owner, sanitize, wrap};
+use crate::model::{CellState, GpuKey};
+use crate::report::{Finding, Gpu, Matrix, MatrixAnswer, MatrixCell, MatrixLimit, MatrixRow};
 
 /// Columns up to which each has the whole name of its GPU.
 const NAMED: usize = 8;
-/// Characters of a user's name, and of a command's.
-const USER: usize = 12;
+/// Characters of a command's name.
 const COMM: usize = 16;
 /// Findings that are listed before the rest is counted.
 const FINDINGS: usize = 10;
@@ -62,90 +61,26 @@ fn table(
     gpus: &[Gpu],
 ) -> io::Result<()> {
     let labels = labels(&matrix.columns, gpus, matrix.columns.len() > NAMED);
-    let extras = Extras::of(rows);
-    let mut header = vec!["OWNER", "USER"];
-    header.extend(labels.iter().map(String::as_str));
-    for name in extras.header() {
-        header.push(name);
+    let cell = |row: &MatrixRow, place: usize| row.cells.get(place).map(|cell| self::cell(cell, how.ascii));
+    let mut table = beside(Table::of(rows).text("OWNER", |row| name(row)), rows, Beside::User);
+    for (place, label) in labels.iter().enumerate() {
+        table = table.text(label, |row| cell(row, place).unwrap_or_default());
     }
-    header.push("PROCS");
-    let line = |row: &&MatrixRow| {
-        let mut cells = vec![name(row), users(&row.users)];
-        cells.extend(row.cells.iter().map(|cell| self::cell(cell, how.ascii)));
-        cells.extend(extras.cells(row));
-        cells.push(process::count(row.processes, row.unseen.as_ref()));
-        cells
-    };
-    let lines = rows.iter().map(line).collect();
-    table::write(out, style, &header, &["LAUNCHES", "COPIED", "MEMORY", "IDLE", "PROCS"], lines, Last::Runs)?;
+    BEHIND.into_iter().fold(table, |table, one| beside(table, rows, one)).write(out, style, Last::Runs)?;
     legend(out, how.ascii, rows)
 }
 
-/// Columns that are there only if something is known for them.
-struct Extras {
-    activity: bool,
-    limits: bool,
+/// Adds a column beside the GPUs, if something is known for it.
+fn beside<'a>(table: Table<'a, &'a MatrixRow>, rows: &[&MatrixRow], one: Beside) -> Table<'a, &'a MatrixRow> {
+    let value = |row: &&MatrixRow| one.text(&Facts::of(row));
+    let table =
+        if one.is_number() { table.number(one.title(), value) } else { table.text(one.title(), value) };
+    table.only_if(one.is_known(rows.iter().copied()))
 }
 
-impl Extras {
-    fn of(rows: &[&MatrixRow]) -> Self {
-        Self {
-            activity: rows.iter().any(|row| row.activity.is_some()),
-            limits: rows.iter().any(|row| !row.limits.is_empty()),
-        }
-    }
-
-    fn header(&self) -> impl Iterator<Item = &'static str> {
-        let activity = ["LAUNCHES", "COPIED", "MEMORY", "IDLE"].into_iter().filter(|_| self.activity);
-        activity.chain(self.limits.then_some("LIMITS"))
-    }
-
-    fn cells(&self, row: &MatrixRow) -> impl Iterator<Item = String> {
-        let activity = if self.activity { activity(row).to_vec() } else { Vec::new() };
-        activity.into_iter().chain(self.limits.then(|| limits(&row.limits)))
-    }
-}
-
-/// Launches, bytes copied, memory, and time since the last call.
-fn activity(row: &MatrixRow) -> [String; 4] {
-    row.activity.as_ref().map_or_else(|| ["-"; 4].map(str::to_owned), work)
-}
-
-/// Launches, copied bytes, memory, and how long ago the last call was.
-pub(super) fn work(activity: &MatrixActivity) -> [String; 4] {
-    #[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
-    let launches = amounts::count(activity.launches as f64);
-    let marked = |text| amounts::marked(activity.partial, text);
-    [
-        marked(launches),
-        marked(amounts::bytes(activity.copied_bytes)),
-        marked(amounts::bytes(activity.memory_bytes)),
-        idle(activity),
-    ]
-}
-
-/// How long ago the last call was, or how long the longest one lasts.
-pub(super) fn idle(activity: &MatrixActivity) -> String {
-    let none = if activity.partial { "?" } else { "-" };
-    let text = amounts::idle_or_waiting(activity.waiting_seconds, activity.idle_seconds);
-    text.unwrap_or_else(|| none.to_owned())
-}
-
-/// `10 GiB 30 %`, each once; `10 GiB!` does not hold, of `10 GiB?` that is not known.
-pub(super) fn limits(limits: &[MatrixLimit]) -> String {
-    let mark = |in_force| match in_force {
-        InForce::Yes => "",
-        InForce::No | InForce::Partly => "!",
-        InForce::Unknown => "?",
-    };
-    let one = |limit: &MatrixLimit| {
-        let memory = limit.memory_bytes.map(|bytes| amounts::bytes(bytes) + mark(limit.memory_in_force));
-        let sm = limit.sm_percent.map(|percent| format!("{percent} %{}", mark(limit.sm_in_force)));
-        memory.into_iter().chain(sm).collect::<Vec<_>>().join(" ")
-    };
-    let texts: BTreeSet<String> = limits.iter().map(one).collect();
-    if texts.is_empty() { "-".to_owned() } else { Vec::from_iter(texts).join(", ") }
-}
+/// What stands in a table behind the GPUs.
+const BEHIND: [Beside; 6] =
+    [Beside::Launches, Beside::Copied, Beside::Memory, Beside::Idle, Beside::Limits, Beside::Processes];
 
 /// The name of a row, indented by its depth.
 pub(super) fn name(row: &MatrixRow) -> String {
@@ -157,13 +92,6 @@ pub(super) fn name(row: &MatrixRow) -> String {
         }
         (None, None) => String::new(),
     }
-}
-
-/// `alice`, `alice +2`.
-pub(super) fn users(users: &[String]) -> String {
-    let Some(first) = users.first() else { return "-".to_owned() };
-    let first = sanitize::short(first, USER, "…");
-    if users.len() > 1 { format!("{first} +{}", users.len() - 1) } else { first }
 }
 
 /// `◆`, or `◆?` if something of it is not known.

@@ -5,6 +5,7 @@
 
 mod activity;
 mod audit;
+mod beside;
 mod cgroup;
 mod denied;
 mod diff;

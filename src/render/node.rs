@@ -5,8 +5,8 @@ use std::io;
 use std::io::Write;
 
 use super::process::age;
-use super::table::Last;
-use super::{Style, audit, gpus, names, owner, process, sanitize, table, vgpu, wrap};
+use super::table::{Last, Table, or_dash};
+use super::{Style, audit, gpus, names, owner, process, sanitize, vgpu, wrap};
 use crate::model::{AllocationSource, CgroupPath, GpuKey, JobIdSource};
 use crate::report::listed::{Concerned, ListedRow};
 use crate::report::{AuditAnswer, Finding, Gpu, GpuSet, NodeAnswer, OwnerSets, listed};
@@ -90,16 +90,6 @@ const REASONS: usize = 6;
 const LEAST: usize = 16;
 /// The least where it does not fit anyway: `slurm job 195613`, a container's id.
 const WHOLE: usize = 20;
-const HEADER: [&str; 10] =
-    ["OWNER", "USER", "SHARES", "ALLOCATED", "ALLOWED", "ASKS FOR", "HOLDS", "USES", "IDLE", "PROCS"];
-/// Place of the column that is there only if a process is.
-const USER: usize = 1;
-/// Place of the column that is there only if somebody shares.
-const SHARES: usize = 2;
-/// Place of the column of what was allocated.
-const ALLOCATED: usize = 3;
-/// Places of the columns that are there only if somebody counts calls.
-const USES: std::ops::Range<usize> = 7..9;
 /// Characters of the users of one row.
 const USERS_WIDTH: usize = 16;
 
@@ -110,75 +100,86 @@ pub(super) fn write_owners(
     rows: &[&OwnerSets],
     gpus: &[Gpu],
 ) -> io::Result<()> {
-    let mut cells: Vec<Vec<String>> = rows.iter().map(|row| self::row(row, gpus)).collect();
-    leave_out_repeated(rows, &mut cells);
-    let mut header = HEADER.to_vec();
-    if rows.iter().all(|row| row.used.is_none()) {
-        header.drain(USES);
-        cells.iter_mut().for_each(|row| drop(row.drain(USES)));
-    }
-    if rows.iter().all(|row| row.shares.is_empty()) {
-        header.remove(SHARES);
-        cells.iter_mut().for_each(|row| drop(row.remove(SHARES)));
-    }
-    if rows.iter().all(|row| row.users.is_empty()) {
-        header.remove(USER);
-        cells.iter_mut().for_each(|row| drop(row.remove(USER)));
-    }
-    let last = if style.all { Last::Runs } else { Last::Wraps };
-    if !style.all {
-        let room = room_for_names(usize::from(style.width), &header, &cells);
-        for cell in cells.iter_mut().filter_map(|row| row.first_mut()) {
-            *cell = sanitize::short(cell, room, "…");
-        }
-    }
-    table::write(out, style, &header, &["PROCS"], cells, last)?;
+    let lines = lines(rows);
+    let table = columns(rows, &lines, gpus);
+    // The sets leave so much to the name if no GPU's name is broken.
+    let room = usize::from(style.width).saturating_sub(table.least_width() + 4);
+    // Columns may take a little less than they are counted for.
+    let room = if room + 4 < LEAST { WHOLE } else { room.max(LEAST) };
+    let (room, last) = if style.all { (usize::MAX, Last::Runs) } else { (room, Last::Wraps) };
+    let table = table.text("OWNER", |line| sanitize::short(&name(line.row), room, "…")).in_front();
+    table.write(out, style, last)?;
     legend(out, rows)?;
     reasons(out, style, rows)
 }
 
-/// Leaves out, below a job's own row, the same user again, and that it is not known what
-/// was allocated to a part of it.
-fn leave_out_repeated(rows: &[&OwnerSets], cells: &mut [Vec<String>]) {
-    let mut top: Option<&OwnerSets> = None;
-    for (row, cells) in rows.iter().zip(cells) {
-        let Some(top) = top.filter(|_| row.depth > 0) else {
+/// A row, with the row of its job if it is a part of one.
+struct Line<'a> {
+    row: &'a OwnerSets,
+    job: Option<&'a OwnerSets>,
+}
+
+fn lines<'a>(rows: &[&'a OwnerSets]) -> Vec<Line<'a>> {
+    let mut top = None;
+    let line = |row: &&'a OwnerSets| {
+        let job = top.filter(|_| row.depth > 0);
+        if job.is_none() {
             top = Some(*row);
-            continue;
-        };
-        if row.users == top.users {
-            cells[USER].clear();
         }
-        if row.allocated.gpus.is_none() {
-            cells[ALLOCATED].clear();
+        Line { row, job }
+    };
+    rows.iter().map(line).collect()
+}
+
+impl Line<'_> {
+    /// The users, left out where the job's row has the same.
+    fn users(&self) -> String {
+        match self.job.is_some_and(|job| job.users == self.row.users) {
+            true => String::new(),
+            false => sanitize::short(&words(&self.row.users), USERS_WIDTH, "…"),
         }
+    }
+
+    /// What was allocated; of a part of a job left out where it is not known.
+    fn allocated(&self, gpus: &[Gpu]) -> String {
+        let is_left_out = self.job.is_some() && self.row.allocated.gpus.is_none();
+        if is_left_out { String::new() } else { cell(&self.row.allocated, &[], gpus) }
     }
 }
 
-/// The width that the sets leave for the owner's name if no GPU's name is broken.
-fn room_for_names(width: usize, header: &[&str], rows: &[Vec<String>]) -> usize {
-    let columns = header.iter().enumerate().skip(1);
-    let sets: usize = columns.map(|(index, name)| usize::from(table::least(index, name, rows))).sum();
-    let room = width.saturating_sub(sets + 4);
-    // Columns may take a little less than they are counted for.
-    if room + 4 < LEAST { WHOLE } else { room.max(LEAST) }
+fn name(row: &OwnerSets) -> String {
+    owner::label_of_task(&row.owner, row.depth, row.array_task.as_deref())
 }
 
-fn row(row: &OwnerSets, gpus: &[Gpu]) -> Vec<String> {
-    let shares: Vec<_> =
-        row.shares.iter().map(|share| sanitize::short(&share.to_string(), 12, "…")).collect();
-    let shares = if shares.is_empty() { "-".to_owned() } else { shares.join(" ") };
-    let users = if row.users.is_empty() { "-".to_owned() } else { row.users.join(" ") };
-    let users = sanitize::short(&users, USERS_WIDTH, "…");
-    let mut cells =
-        vec![owner::label_of_task(&row.owner, row.depth, row.array_task.as_deref()), users, shares];
-    let sets = [&row.allocated, &row.allowed, &row.visible].map(|set| cell(set, &[], gpus));
-    cells.extend(sets);
-    cells.push(cell(&row.held, &row.held_denied, gpus));
-    cells.push(row.used.as_ref().map_or_else(|| "?".to_owned(), |used| cell(used, &[], gpus)));
-    cells.push(row.idle_seconds.map_or_else(|| "-".to_owned(), age));
-    cells.push(process::count(row.processes, row.unseen.as_ref()));
-    cells
+fn words(words: &[String]) -> String {
+    if words.is_empty() { "-".to_owned() } else { words.join(" ") }
+}
+
+/// The columns behind the owner's name: users, shares and what is used are there only where
+/// something is known of any.
+fn columns<'a>(rows: &[&OwnerSets], lines: &'a [Line<'a>], gpus: &[Gpu]) -> Table<'a, Line<'a>> {
+    let any = |known: fn(&OwnerSets) -> bool| rows.iter().any(|row| known(row));
+    let is_counted = any(|row| row.used.is_some());
+    let shares = |row: &OwnerSets| {
+        let each = row.shares.iter().map(|share| sanitize::short(&share.to_string(), 12, "…"));
+        words(&each.collect::<Vec<_>>())
+    };
+    let used =
+        |row: &OwnerSets| row.used.as_ref().map_or_else(|| "?".to_owned(), |used| cell(used, &[], gpus));
+    Table::of(lines)
+        .text("USER", Line::users)
+        .only_if(any(|row| !row.users.is_empty()))
+        .text("SHARES", |line| shares(line.row))
+        .only_if(any(|row| !row.shares.is_empty()))
+        .text("ALLOCATED", |line| line.allocated(gpus))
+        .text("ALLOWED", |line| cell(&line.row.allowed, &[], gpus))
+        .text("ASKS FOR", |line| cell(&line.row.visible, &[], gpus))
+        .text("HOLDS", |line| cell(&line.row.held, &line.row.held_denied, gpus))
+        .text("USES", |line| used(line.row))
+        .only_if(is_counted)
+        .text("IDLE", |line| or_dash(line.row.idle_seconds.map(age)))
+        .only_if(is_counted)
+        .number("PROCS", |line| process::count(line.row.processes, line.row.unseen.as_ref()))
 }
 
 /// The sets with their names in sentences; the allocation is the first.

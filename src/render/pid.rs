@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::table::{self, Last};
+use super::table::{Last, Table};
 use super::{Style, activity, cgroup, gpus, job, node, owner, process, sanitize, vgpu, wrap};
 use crate::model::{Certainty, CgroupPath, GpuKey, JobIdSource, OwnerRank, ValueState};
 use crate::report::{ActiveProcess, Api, Asked, Cgroup, Claim, Gpu, NodeAnswer, OwnerSets, Process, Visible};
@@ -157,11 +157,11 @@ fn variables(out: &mut dyn Write, style: Style, visible: &Visible) -> io::Result
         return writeln!(out, "\nEnvironment: {}", nothing(visible));
     }
     writeln!(out, "\nEnvironment")?;
-    let rows = names.iter().map(|name| {
-        let name_text = sanitize::short(name, VALUE, "…");
-        vec![name_text, variable(&visible.at_exec, name), variable(&visible.live, name)]
-    });
-    table::write(out, style, &["VARIABLE", "AT EXEC", "NOW"], &[], rows.collect(), Last::Wraps)?;
+    Table::of(&names)
+        .text("VARIABLE", |name| sanitize::short(name, VALUE, "…"))
+        .text("AT EXEC", |name| variable(&visible.at_exec, name))
+        .text("NOW", |name| variable(&visible.live, name))
+        .write(out, style, Last::Wraps)?;
     match visible.changed {
         Some(true) => writeln!(out, "  It now asks for something other than at exec."),
         _ => Ok(()),
@@ -199,23 +199,43 @@ fn results(out: &mut dyn Write, style: Style, visible: &Visible, gpus: &[Gpu]) -
     let moments: Vec<(&str, &Asked)> =
         moments.into_iter().filter_map(|(name, asked)| asked.map(|asked| (name, asked))).collect();
     writeln!(out, "\nAsks for")?;
-    let rows = moments.iter().flat_map(|(moment, asked)| of_moment(moment, asked, gpus));
-    let header = ["WHEN", "INTERFACE", "BY", "GPUS", "CONFIDENCE"];
-    table::write(out, style, &header, &[], rows.collect(), Last::Wraps)?;
+    let rows: Vec<_> = moments.iter().flat_map(|(moment, asked)| of_moment(moment, asked)).collect();
+    let plain = |text: &str| sanitize::short(text, VALUE, "…");
+    Table::of(&rows)
+        .text("WHEN", |row| row.moment.to_owned())
+        .text("INTERFACE", |row| plain(&row.api))
+        .text("BY", |row| plain(row.by))
+        .text("GPUS", |row| process::in_order(row.gpus, row.instances, gpus))
+        .text("CONFIDENCE", |row| row.confidence.to_string())
+        .write(out, style, Last::Wraps)?;
     moments.iter().try_for_each(|(moment, asked)| notes(out, style, moment, asked))
 }
 
-fn of_moment(moment: &str, asked: &Asked, gpus: &[Gpu]) -> Vec<Vec<String>> {
-    let plain = |text: &str| sanitize::short(text, VALUE, "…");
-    let row = |api: &str, by: &str, list: &Option<Vec<GpuKey>>, instances: &[GpuKey], sure: Certainty| {
-        let list = process::in_order(list.as_deref(), instances, gpus);
-        vec![moment.to_owned(), plain(api), plain(by), list, sure.to_string()]
-    };
+/// What an interface answers at a moment.
+struct Answered<'a> {
+    moment: &'a str,
+    api: String,
+    by: &'a str,
+    gpus: Option<&'a [GpuKey]>,
+    instances: &'a [GpuKey],
+    confidence: Certainty,
+}
+
+fn of_moment<'a>(moment: &'a str, asked: &'a Asked) -> Vec<Answered<'a>> {
+    let Asked { gpus, instances, confidence, .. } = asked;
+    let dash = "-".to_owned();
+    let (gpus, confidence) = (gpus.as_deref(), *confidence);
     if asked.apis.is_empty() {
-        return vec![row("-", "-", &asked.gpus, &asked.instances, asked.confidence)];
+        return vec![Answered { moment, api: dash, by: "-", gpus, instances, confidence }];
     }
-    let of_api =
-        |api: &Api| row(&api.api.to_string(), &api.variable, &api.gpus, &api.instances, api.confidence);
+    let of_api = |api: &'a Api| Answered {
+        moment,
+        api: api.api.to_string(),
+        by: &api.variable,
+        gpus: api.gpus.as_deref(),
+        instances: &api.instances,
+        confidence: api.confidence,
+    };
     asked.apis.iter().map(of_api).collect()
 }
 

@@ -4,8 +4,8 @@
 use std::io;
 use std::io::Write;
 
-use super::table::Last;
-use super::{Style, gpus, names, sanitize, table, wrap};
+use super::table::{Last, Table, or_dash};
+use super::{Style, gpus, names, sanitize, wrap};
 use crate::model::{GpuKey, ProcessState, ValueState};
 use crate::observation::UnseenProcesses;
 use crate::report::{Asked, Claim, Cut, Gpu, Process, Visible};
@@ -45,19 +45,16 @@ pub(super) fn write(
     let has_nothing = |process: &Process| process.kernel_thread || process.has_ended();
     sorted.sort_by_key(|process| (process.held.as_ref().is_none_or(Vec::is_empty), has_nothing(process)));
     sorted.truncate(if style.all { usize::MAX } else { SHOWN });
-    let columns = Columns::of(sorted.iter().copied());
-    let (mut header, mut rows) = (vec!["PID"], Vec::new());
-    header.extend(columns.header().chain(["COMMAND"]));
-    header.extend(place.is_some().then_some("WHERE"));
-    header.extend(if is_known { &["ASKS FOR", "GPUS", "HOLDS"][..] } else { &[] });
-    for process in &sorted {
-        let mut row = vec![process.pid.to_string()];
-        row.extend(columns.cells(process).chain([command(process)]));
-        row.extend(place.map(|place| place(process)));
-        row.extend(if is_known { details(process, gpus) } else { Vec::new() });
-        rows.push(row);
-    }
-    table::write(out, style, &header, &["PID", "AGE"], rows, Last::Wraps)?;
+    table(&sorted, |process| process)
+        .text("WHERE", |process| or_dash(place.map(|place| place(process))))
+        .only_if(place.is_some())
+        .text("ASKS FOR", |process| details(process, gpus).asks)
+        .only_if(is_known)
+        .text("GPUS", |process| details(process, gpus).gpus)
+        .only_if(is_known)
+        .text("HOLDS", |process| held(process, gpus))
+        .only_if(is_known)
+        .write(out, style, Last::Wraps)?;
     if let Some(more) = processes.len().checked_sub(sorted.len()).filter(|more| *more > 0) {
         writeln!(out, "  … and {more} more (-v lists all)")?;
     }
@@ -85,15 +82,22 @@ pub(super) fn command(process: &Process) -> String {
     if process.kernel_thread { name + " (kernel thread)" } else { name }
 }
 
-/// What it asks with, which GPUs result and what it holds.
-pub(super) fn details(process: &Process, gpus: &[Gpu]) -> Vec<String> {
+/// What a process asks with, and which GPUs result.
+pub(super) struct Details {
+    /// The value it asks with.
+    pub(super) asks: String,
+    /// The GPUs that result.
+    pub(super) gpus: String,
+}
+
+/// What it asks with and which GPUs result; dashes where it can ask for none.
+pub(super) fn details(process: &Process, gpus: &[Gpu]) -> Details {
     let visible = process.visible.as_ref();
     if process.kernel_thread || process.has_ended() {
-        return vec!["-".to_owned(), "-".to_owned(), held(process, gpus)];
+        return Details { asks: "-".to_owned(), gpus: "-".to_owned() };
     }
     let asks = visible.map(asks).unwrap_or_default();
-    let result = visible.map(|visible| result(now(visible), gpus)).unwrap_or_default();
-    vec![asks, result, held(process, gpus)]
+    Details { asks, gpus: visible.map(|visible| result(now(visible), gpus)).unwrap_or_default() }
 }
 
 /// The value it asks with: at exec, and after an arrow the new one.
@@ -234,34 +238,20 @@ const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 const YEAR: u64 = 365 * DAY;
 
-/// Which of the columns something is known for.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Columns {
-    state: bool,
-    age: bool,
-}
-
-impl Columns {
-    /// The columns that these processes need.
-    pub(super) fn of<'a>(processes: impl Iterator<Item = &'a Process> + Clone) -> Self {
-        Self {
-            state: processes.clone().any(|process| process.state.is_some()),
-            age: processes.clone().any(|process| process.age_seconds.is_some()),
-        }
-    }
-
-    /// Their headers.
-    pub(super) fn header(self) -> impl Iterator<Item = &'static str> {
-        let known = [(true, "USER"), (self.state, "S"), (self.age, "AGE")];
-        known.into_iter().filter(|(is_known, _)| *is_known).map(|(_, name)| name)
-    }
-
-    /// Their cells for one process.
-    pub(super) fn cells(self, process: &Process) -> impl Iterator<Item = String> {
-        let state = self.state.then(|| process.state.as_ref().map_or('?', ProcessState::letter).to_string());
-        let age = self.age.then(|| process.age_seconds.map_or_else(|| "?".to_owned(), age));
-        std::iter::once(user(process, NAME)).chain(state).chain(age)
-    }
+/// A table with the columns that every list of processes begins with; those of the state and
+/// the age are left out where nothing is known of any.
+pub(super) fn table<R>(rows: &[R], of: impl Fn(&R) -> &Process) -> Table<'_, R> {
+    let any = |known: fn(&Process) -> bool| rows.iter().any(|row| known(of(row)));
+    let age = |process: &Process| process.age_seconds.map_or_else(|| "?".to_owned(), age);
+    let letter = |process: &Process| process.state.as_ref().map_or('?', ProcessState::letter).to_string();
+    Table::of(rows)
+        .number("PID", |row| of(row).pid.to_string())
+        .text("USER", |row| user(of(row), NAME))
+        .text("S", |row| letter(of(row)))
+        .only_if(any(|process| process.state.is_some()))
+        .number("AGE", |row| age(of(row)))
+        .only_if(any(|process| process.age_seconds.is_some()))
+        .text("COMMAND", |row| command(of(row)))
 }
 
 /// The name of a process's user, else the uid.

@@ -5,7 +5,7 @@ use std::io;
 use std::io::Write;
 
 use super::activity::amounts::bytes;
-use super::table::{self, Last};
+use super::table::{Last, Table, or_dash};
 use super::{Style, gpus, names, process, sanitize, wrap};
 use crate::model::{InForce, LimitCode, MeantBy};
 use crate::report::{
@@ -27,14 +27,21 @@ pub fn write(out: &mut dyn Write, style: Style, answer: &RegionAnswer) -> io::Re
         writeln!(out, "  Launches wait for a task of higher priority")?;
     }
     writeln!(out, "\nDevices")?;
-    table::write(
-        out,
-        style,
-        &["DEVICE", "MEMORY LIMIT", "SM LIMIT", "UUID"],
-        &[],
-        devices(region),
-        Last::Runs,
-    )?;
+    Table::of(&devices(region))
+        .text("DEVICE", |device| device.index.to_string())
+        .text("MEMORY LIMIT", |device| match device.memory {
+            0 => "none".to_owned(),
+            memory => bytes(memory),
+        })
+        .text("SM LIMIT", |device| match device.sm {
+            sm @ 1..100 => format!("{sm} %"),
+            _ => "none".to_owned(),
+        })
+        .text("UUID", |device| match device.uuid {
+            "" => "not known yet".to_owned(),
+            uuid => sanitize::text(uuid).into_owned(),
+        })
+        .write(out, style, Last::Runs)?;
     let (counted, left): (Vec<_>, Vec<_>) = processes.iter().partition(|process| process.in_range);
     writeln!(out, "\nProcesses: {}", counted.len())?;
     write_processes(out, style, &counted)?;
@@ -45,46 +52,52 @@ pub fn write(out: &mut dyn Write, style: Style, answer: &RegionAnswer) -> io::Re
     Ok(())
 }
 
-fn devices(region: &Region) -> Vec<Vec<String>> {
-    let uuids = region.uuids.iter().flatten();
-    let limits = region.limit.iter().flatten().zip(region.sm_limit.iter().flatten());
-    let rows = uuids.zip(limits).enumerate().filter(|(index, (uuid, _))| {
-        let counted = u64::try_from(*index).is_ok_and(|index| Some(index) < region.device_num);
-        counted || !uuid.is_empty() || (region.device_num == Some(0) && *index == 0)
-    });
-    rows.map(|(index, (uuid, (memory, sm)))| {
-        let memory = if *memory == 0 { "none".to_owned() } else { bytes(*memory) };
-        let sm = if (1..100).contains(sm) { format!("{sm} %") } else { "none".to_owned() };
-        let uuid = if uuid.is_empty() { "not known yet".into() } else { sanitize::text(uuid) };
-        vec![index.to_string(), memory, sm, uuid.into_owned()]
-    })
-    .collect()
+/// A device of a region with its limits; zero is no limit.
+struct Device<'a> {
+    index: usize,
+    uuid: &'a str,
+    memory: u64,
+    sm: u64,
 }
 
+fn devices(region: &Region) -> Vec<Device<'_>> {
+    let uuids = region.uuids.iter().flatten();
+    let limits = region.limit.iter().flatten().zip(region.sm_limit.iter().flatten());
+    let all = uuids.zip(limits).enumerate();
+    let all = all.map(|(index, (uuid, (memory, sm)))| Device { index, uuid, memory: *memory, sm: *sm });
+    let is_there = |device: &Device<'_>| {
+        let counted = u64::try_from(device.index).is_ok_and(|index| Some(index) < region.device_num);
+        counted || !device.uuid.is_empty() || (region.device_num == Some(0) && device.index == 0)
+    };
+    all.filter(is_there).collect()
+}
+
+/// A process of a region, and one of its devices if it has any.
+type Entry<'a> = (&'a RegionProcess, Option<&'a RegionDevice>);
+
 fn write_processes(out: &mut dyn Write, style: Style, processes: &[&RegionProcess]) -> io::Result<()> {
-    let header = ["ENTRY", "PID INSIDE", "PID ON NODE", "STATUS", "DEVICE", "MEMORY", "SM"];
-    let rows = processes.iter().flat_map(|process| rows(process)).collect::<Vec<_>>();
+    let rows: Vec<Entry<'_>> = processes.iter().flat_map(|process| entries(process)).collect();
     if rows.is_empty() {
         return Ok(());
     }
-    table::write(out, style, &header, &header[..3], rows, Last::Runs)
+    let pid = |pid: i32| if pid == 0 { "-".to_owned() } else { pid.to_string() };
+    Table::of(&rows)
+        .number("ENTRY", |(process, _)| process.index.to_string())
+        .number("PID INSIDE", |(process, _)| pid(process.pid))
+        .number("PID ON NODE", |(process, _)| pid(process.hostpid))
+        .text("STATUS", |(process, _)| status(process).to_owned())
+        .text("DEVICE", |(_, device)| or_dash(device.map(|device| device.device.to_string())))
+        .text("MEMORY", |(_, device)| or_dash(device.map(|device| counted(device.total))))
+        .text("SM", |(_, device)| or_dash(device.map(percent)))
+        .write(out, style, Last::Runs)
 }
 
-/// A line for each device of a process.
-fn rows(process: &RegionProcess) -> Vec<Vec<String>> {
-    let none = [RegionDevice::default()];
-    let devices = if process.devices.is_empty() { &none } else { process.devices.as_slice() };
-    let line = |device: &RegionDevice| {
-        let (number, memory, sm) = match process.devices.is_empty() {
-            true => ("-".to_owned(), "-".to_owned(), "-".to_owned()),
-            false => (device.device.to_string(), counted(device.total), percent(device)),
-        };
-        let pids =
-            [process.pid, process.hostpid].map(|pid| if pid == 0 { "-".to_owned() } else { pid.to_string() });
-        let [inside, outside] = pids;
-        vec![process.index.to_string(), inside, outside, status(process).to_owned(), number, memory, sm]
-    };
-    devices.iter().map(line).collect()
+/// A line for each device of a process, or one.
+fn entries(process: &RegionProcess) -> Vec<Entry<'_>> {
+    match process.devices.as_slice() {
+        [] => vec![(process, None)],
+        devices => devices.iter().map(|device| (process, Some(device))).collect(),
+    }
 }
 
 fn percent(device: &RegionDevice) -> String {
@@ -114,8 +127,6 @@ pub(super) fn counted(amount: u64) -> String {
         _ => "? (more than any GPU has)".to_owned(),
     }
 }
-
-const HEADER: [&str; 8] = ["PID", "COMMAND", "GPU", "MEANT", "LIMIT", "USED", "MEMORY", "SM"];
 
 /// Prints the answer of `gpumap vgpu`.
 pub fn write_limits(out: &mut dyn Write, style: Style, answer: &VgpuAnswer) -> io::Result<()> {
@@ -154,9 +165,9 @@ fn table(out: &mut dyn Write, style: Style, processes: &[&Process], inventory: &
         style.all || processes.len() == 1 || one.vgpu.as_ref().is_some_and(|limits| limits.may_use_gpu())
     };
     let shown: Vec<&Process> = processes.iter().filter(matters).copied().collect();
-    let rows: Vec<Vec<String>> = shown.iter().flat_map(|one| limit_rows(one, inventory)).collect();
+    let rows: Vec<Limited<'_>> = shown.iter().flat_map(|one| limited(one)).collect();
     if !rows.is_empty() {
-        table::write(out, style, &HEADER, &["PID"], rows, Last::Wraps)?;
+        limit_table(&rows, inventory).write(out, style, Last::Wraps)?;
     }
     if shown.iter().any(|one| one.vgpu.as_ref().is_some_and(|limits| !limits.devices.is_empty())) {
         writeln!(out, "  MEMORY and SM: whether these limits are in force")?;
@@ -177,22 +188,27 @@ fn plural<'a>(count: usize, one: &'a str, many: &'a str) -> &'a str {
     if count == 1 { one } else { many }
 }
 
-/// A line for each device.
-fn limit_rows(process: &Process, inventory: &[Gpu]) -> Vec<Vec<String>> {
-    let Some(limits) = &process.vgpu else { return Vec::new() };
-    let line = |device: &VgpuDevice| {
-        vec![
-            process.pid.to_string(),
-            process::command(process),
-            gpu(device, inventory),
-            limit(device.memory_meant, device.sm_meant),
-            limit(device.memory_limit, device.sm_limit),
-            device.memory_used.map_or_else(|| "?".to_owned(), |bytes| short(counted(bytes))),
-            word(&device.memory),
-            word(&device.sm),
-        ]
+/// A process, and a device that it has limits of.
+type Limited<'a> = (&'a Process, &'a VgpuDevice);
+
+fn limited(process: &Process) -> impl Iterator<Item = Limited<'_>> {
+    let devices = process.vgpu.iter().flat_map(|limits| &limits.devices);
+    devices.map(move |device| (process, device))
+}
+
+fn limit_table<'a>(rows: &'a [Limited<'a>], inventory: &[Gpu]) -> Table<'a, Limited<'a>> {
+    let used = |device: &VgpuDevice| {
+        device.memory_used.map_or_else(|| "?".to_owned(), |bytes| short(counted(bytes)))
     };
-    limits.devices.iter().map(line).collect()
+    Table::of(rows)
+        .number("PID", |(process, _)| process.pid.to_string())
+        .text("COMMAND", |(process, _)| process::command(process))
+        .text("GPU", |(_, device)| gpu(device, inventory))
+        .text("MEANT", |(_, device)| limit(device.memory_meant, device.sm_meant))
+        .text("LIMIT", |(_, device)| limit(device.memory_limit, device.sm_limit))
+        .text("USED", |(_, device)| used(device))
+        .text("MEMORY", |(_, device)| word(&device.memory))
+        .text("SM", |(_, device)| word(&device.sm))
 }
 
 /// `no`, or `none` where no limit is set.

@@ -159,7 +159,8 @@ mod tests {
         let through = |width| {
             let mut out = Vec::new();
             let mut err = Wrapping::new(&mut out, width);
-            write!(err, "gpumap: /a: {}", "one two three").unwrap();
+            write!(err, "gpumap: /a: ").unwrap();
+            write!(err, "one two three").unwrap();
             writeln!(err, " four").unwrap();
             write!(err, "  1: one two three\nend").unwrap();
             drop(err);

@@ -9,9 +9,9 @@ mod totals;
 use std::io::{self, Write};
 
 use super::names::counted;
-use super::table::{self, Last};
+use super::table::{Last, Table, or_dash};
 use super::{Style, gpus, names, owner, sanitize};
-use crate::model::{GpuEvidence, GpuKey};
+use crate::model::{GpuEvidence, GpuKey, Owner};
 use crate::report::{
     ActiveProcess, Activity, ActivityAnswer, Gpu, GpuUse, QuietHolder, Rates, StreamUse, Work,
 };
@@ -111,10 +111,6 @@ fn heading(activity: &Activity) -> String {
     }
 }
 
-/// The columns of amounts, with or without an interval.
-const RATES: [&str; 2] = ["LAUNCHES/S", "COPIED/S"];
-const COUNTS: [&str; 2] = ["LAUNCHES", "COPIED"];
-
 fn table(
     out: &mut dyn Write,
     style: Style,
@@ -131,19 +127,15 @@ fn table(
     if uses.is_empty() && quiet.is_empty() {
         return Ok(());
     }
-    let [launches, copied] = if activity.interval_seconds.is_some() { RATES } else { COUNTS };
-    let header =
-        ["PID", "COMMAND", "OWNER", "GPU", "BY", launches, copied, "MEMORY", "WAITS", "ERRORS", "IDLE"];
-    let right = ["PID", launches, copied, "MEMORY", "WAITS", "ERRORS", "IDLE"];
-    let mut rows = Vec::new();
+    let mut rows: Vec<Line<'_>> = Vec::new();
     for (process, one) in uses.iter().take(if style.all { usize::MAX } else { SHOWN }) {
-        rows.push(row(process, one, gpus));
-        rows.extend(one.streams.iter().flatten().map(stream));
+        rows.push(Line::Use(process, one));
+        rows.extend(one.streams.iter().flatten().map(Line::Stream));
     }
     let left = if style.all { usize::MAX } else { SHOWN.saturating_sub(uses.len()) };
-    rows.extend(quiet.iter().take(left).map(|one| quiet_row(activity, one, gpus)));
+    rows.extend(quiet.iter().take(left).map(|one| Line::Quiet(one)));
     let uses = uses.len() + quiet.len();
-    table::write(out, style, &header, &right, rows, Last::Runs)?;
+    lines(activity, &rows, gpus).write(out, style, Last::Runs)?;
     match uses.saturating_sub(SHOWN) {
         0 => Ok(()),
         _ if style.all => Ok(()),
@@ -159,50 +151,100 @@ fn is_past(process: &ActiveProcess, one: &GpuUse) -> bool {
     one.gpu.is_none() && one.memory.now_bytes == 0 && is_quiet && process.gpus.iter().any(is_known)
 }
 
-fn row(process: &ActiveProcess, one: &GpuUse, gpus: &[Gpu]) -> Vec<String> {
-    let failed = one.counts.failed_calls.saturating_add(one.counts.failed_allocations);
-    let mark = if process.ended_at.is_some() { "†" } else { "" };
-    let mut row = vec![
-        format!("{}{mark}", process.pid),
-        sanitize::short_with_hex(&process.comm, process.comm_hex.as_deref(), COMMAND),
-        process
-            .owner
-            .as_ref()
-            .map_or_else(|| "-".to_owned(), |owner| sanitize::short(&owner::full(owner), OWNER, "…")),
-        gpu(one, gpus),
-        if one.by == GpuEvidence::Unknown { "-".to_owned() } else { one.by.to_string() },
-    ];
-    let [launches, copied] = amounts_of(&one.counts, one.per_second.as_ref());
-    let memory = bytes(one.memory.now_bytes.saturating_add(one.memory.physical_bytes));
-    row.extend([
-        amounts::number(process, amounts::LAUNCHES, launches),
-        amounts::number(process, amounts::COPIED, copied),
-        amounts::number(process, amounts::MEMORY, memory),
-        amounts::number(process, amounts::WAITS, waits(&one.counts, one.per_second.as_ref())),
-        amounts::number(process, amounts::ERRORS, failed.to_string()),
-        idle_of(process, one),
-    ]);
-    row
+/// A line of the table: a process on a GPU, below it one of its streams, or a process that
+/// holds GPUs and made no call.
+enum Line<'a> {
+    Use(&'a ActiveProcess, &'a GpuUse),
+    Stream(&'a StreamUse),
+    Quiet(&'a QuietHolder),
 }
 
-/// A process that holds GPUs and made no call. What it allocated before is not known.
-fn quiet_row(activity: &Activity, one: &QuietHolder, gpus: &[Gpu]) -> Vec<String> {
-    let idle = activity.at.since(&one.since).map(|idle| idle.as_secs_f64());
-    let owner = one.owner.as_ref();
-    let known = |text: &str| if one.partial { "?" } else { text }.to_owned();
-    vec![
-        one.pid.to_string(),
-        sanitize::short(&one.comm, COMMAND, "…"),
-        owner.map_or_else(|| "-".to_owned(), |owner| sanitize::short(&owner::full(owner), OWNER, "…")),
-        names::set(gpus::key_names(&one.gpus, &[], gpus)),
-        GpuEvidence::Held.to_string(),
-        known("0"),
-        known("-"),
-        "?".to_owned(),
-        known(if activity.interval_seconds.is_some() { "0 %" } else { "-" }),
-        known("0"),
-        known(&idle_since(idle)),
-    ]
+/// What a quiet process allocated before is not known.
+fn lines<'a>(activity: &Activity, lines: &'a [Line<'a>], gpus: &[Gpu]) -> Table<'a, Line<'a>> {
+    let [launches, copied] = match activity.interval_seconds {
+        Some(_) => ["LAUNCHES/S", "COPIED/S"],
+        None => ["LAUNCHES", "COPIED"],
+    };
+    let none = if activity.interval_seconds.is_some() { "0 %" } else { "-" };
+    let least = |one: &QuietHolder, text: &str| if one.partial { "?" } else { text }.to_owned();
+    let by = |by: GpuEvidence| if by == GpuEvidence::Unknown { "-".to_owned() } else { by.to_string() };
+    Table::of(lines)
+        .number("PID", |line| match line {
+            Line::Use(process, _) => {
+                format!("{}{}", process.pid, if process.ended_at.is_some() { "†" } else { "" })
+            }
+            Line::Stream(_) => String::new(),
+            Line::Quiet(one) => one.pid.to_string(),
+        })
+        .text("COMMAND", |line| match line {
+            Line::Use(it, _) => sanitize::short_with_hex(&it.comm, it.comm_hex.as_deref(), COMMAND),
+            Line::Stream(_) => String::new(),
+            Line::Quiet(one) => sanitize::short(&one.comm, COMMAND, "…"),
+        })
+        .text("OWNER", |line| match line {
+            Line::Use(process, _) => owned(process.owner.as_ref()),
+            Line::Stream(stream) => format!("  {}", stream_name(stream)),
+            Line::Quiet(one) => owned(one.owner.as_ref()),
+        })
+        .text("GPU", |line| match line {
+            Line::Use(_, one) => gpu(one, gpus),
+            Line::Stream(_) => String::new(),
+            Line::Quiet(one) => names::set(gpus::key_names(&one.gpus, &[], gpus)),
+        })
+        .text("BY", |line| match line {
+            Line::Use(_, one) => by(one.by),
+            Line::Stream(_) => String::new(),
+            Line::Quiet(_) => GpuEvidence::Held.to_string(),
+        })
+        .number(launches, |line| match line {
+            Line::Use(it, one) => {
+                amounts::number(it, amounts::LAUNCHES, launched(&one.counts, one.per_second.as_ref()))
+            }
+            Line::Stream(one) => launched(&one.counts, one.per_second.as_ref()),
+            Line::Quiet(one) => least(one, "0"),
+        })
+        .number(copied, |line| match line {
+            Line::Use(it, one) => {
+                amounts::number(it, amounts::COPIED, copied_by(&one.counts, one.per_second.as_ref()))
+            }
+            Line::Stream(one) => copied_by(&one.counts, one.per_second.as_ref()),
+            Line::Quiet(one) => least(one, "-"),
+        })
+        .number("MEMORY", |line| match line {
+            Line::Use(it, one) => {
+                let memory = one.memory.now_bytes.saturating_add(one.memory.physical_bytes);
+                amounts::number(it, amounts::MEMORY, bytes(memory))
+            }
+            Line::Stream(_) => String::new(),
+            Line::Quiet(_) => "?".to_owned(),
+        })
+        .number("WAITS", |line| match line {
+            Line::Use(it, one) => {
+                amounts::number(it, amounts::WAITS, waits(&one.counts, one.per_second.as_ref()))
+            }
+            Line::Stream(one) => waits(&one.counts, one.per_second.as_ref()),
+            Line::Quiet(one) => least(one, none),
+        })
+        .number("ERRORS", |line| match line {
+            Line::Use(it, one) => {
+                let failed = one.counts.failed_calls.saturating_add(one.counts.failed_allocations);
+                amounts::number(it, amounts::ERRORS, failed.to_string())
+            }
+            Line::Stream(one) => one.counts.failed_calls.to_string(),
+            Line::Quiet(one) => least(one, "0"),
+        })
+        .number("IDLE", |line| match line {
+            Line::Use(process, one) => idle_of(process, one),
+            Line::Stream(one) => or_dash(one.idle_seconds.map(idle)),
+            Line::Quiet(one) => {
+                let since = activity.at.since(&one.since).map(|idle| idle.as_secs_f64());
+                least(one, &idle_since(since))
+            }
+        })
+}
+
+fn owned(owner: Option<&Owner>) -> String {
+    or_dash(owner.map(|owner| sanitize::short(&owner::full(owner), OWNER, "…")))
 }
 
 /// `>5m`: it made no call for so long at least.
@@ -218,36 +260,27 @@ fn idle_of(process: &ActiveProcess, one: &GpuUse) -> String {
     text.unwrap_or_else(|| if is_known { "-" } else { "?" }.to_owned())
 }
 
-/// A stream, in the columns of its process.
-fn stream(stream: &StreamUse) -> Vec<String> {
-    let name = match stream.stream.as_str() {
+fn stream_name(stream: &StreamUse) -> String {
+    match stream.stream.as_str() {
         "0x0" => "default stream".to_owned(),
         "0x2" => "threads' default".to_owned(),
         "0x3" => "other streams".to_owned(),
         handle => sanitize::short(handle, 18, "…"),
-    };
-    let empty = String::new;
-    let mut row = vec![empty(), empty(), format!("  {name}"), empty(), empty()];
-    row.extend(amounts_of(&stream.counts, stream.per_second.as_ref()));
-    row.extend([
-        empty(),
-        waits(&stream.counts, stream.per_second.as_ref()),
-        stream.counts.failed_calls.to_string(),
-        stream.idle_seconds.map_or_else(|| "-".to_owned(), idle),
-    ]);
-    row
+    }
 }
 
-/// Launches and copied bytes, per second where that is known.
+/// Launches, per second where that is known.
 #[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
-fn amounts_of(counts: &Work, rates: Option<&Rates>) -> [String; 2] {
+fn launched(counts: &Work, rates: Option<&Rates>) -> String {
     match rates {
-        Some(rates) => [count(rates.launches + rates.graph_launches), byte_rate(rates.copied_bytes)],
-        None => {
-            let launches = counts.launches.saturating_add(counts.graph_launches);
-            [count(launches as f64), bytes(counts.copied_bytes())]
-        }
+        Some(rates) => count(rates.launches + rates.graph_launches),
+        None => count(counts.launches.saturating_add(counts.graph_launches) as f64),
     }
+}
+
+/// Copied bytes, per second where that is known.
+fn copied_by(counts: &Work, rates: Option<&Rates>) -> String {
+    rates.map_or_else(|| bytes(counts.copied_bytes()), |rates| byte_rate(rates.copied_bytes))
 }
 
 /// The share of time that threads waited, or how long they did.
@@ -287,7 +320,7 @@ mod tests {
     fn without_a_call() {
         let activity = Activity { at: "2026-11-25T10:05:00Z".into(), ..Activity::default() };
         let one = QuietHolder { pid: 7, since: "2026-11-25T10:00:00Z".into(), ..QuietHolder::default() };
-        let amounts = |one: &QuietHolder| quiet_row(&activity, one, &[]).split_off(5);
+        let amounts = |one: &QuietHolder| lines(&activity, &[Line::Quiet(one)], &[]).row(0).split_off(5);
         assert_eq!(amounts(&one), ["0", "-", "?", "-", "0", ">5m"]);
         assert_eq!(amounts(&QuietHolder { partial: true, ..one }), ["?"; 6]);
     }

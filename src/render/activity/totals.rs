@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use super::super::gpus;
 use super::super::names::counted;
 use super::amounts::{bytes, count, duration, idle};
-use crate::render::table::{self, Last};
+use crate::render::table::{Last, Table, or_dash};
 use crate::render::{Style, owner, sanitize};
-use crate::report::{Activity, ActivityAnswer, CallError, Gpu, GpuWork, OwnerWork};
+use crate::report::{Activity, ActivityAnswer, CallError, Gpu, GpuWork, OwnerWork, Work};
 
 /// Prints the totals of an answer; `named` are the jobs that were asked for.
 pub fn write(out: &mut dyn Write, style: Style, answer: &ActivityAnswer, named: &[String]) -> io::Result<()> {
@@ -74,9 +74,7 @@ fn write_owner(
         sanitize::text(one.until.as_str()),
         idle(one.seconds)
     )?;
-    let header = ["GPU", "LAUNCHES", "COPIED", "PEAK MEMORY", "WAITED", "FAILED", "IDLE"];
-    let rows = one.gpus.iter().map(|gpu| row(gpu, one, gpus)).collect();
-    table::write(out, style, &header, &header[1..], rows, Last::Runs)?;
+    table(one, gpus).write(out, style, Last::Runs)?;
     if !one.errors.is_empty() {
         let errors: Vec<String> = one.errors.iter().map(error).collect();
         writeln!(out, "  errors: {}", errors.join("; "))?;
@@ -93,23 +91,29 @@ fn write_owner(
 }
 
 #[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
-fn row(one: &GpuWork, owner: &OwnerWork, gpus: &[Gpu]) -> Vec<String> {
-    let at_least = |text: String| if owner.partial { format!("≥{text}") } else { text };
-    let work = &one.counts;
-    let peak = match one.peak_at_most_bytes > one.peak_bytes {
+fn table<'a>(owner: &'a OwnerWork, gpus: &[Gpu]) -> Table<'a, GpuWork> {
+    let is_least = owner.partial;
+    let at_least = |text: String| if is_least { format!("≥{text}") } else { text };
+    let name = |one: &GpuWork| Some(gpus::instance_name(one.instance.as_ref().or(one.gpu.as_ref())?, gpus));
+    let launches = |work: &Work| work.launches.saturating_add(work.graph_kernels);
+    let failed = |work: &Work| work.failed_calls.saturating_add(work.failed_allocations);
+    let waited = |work: &Work| work.wait_seconds + work.copy_wait_seconds;
+    let idle = |share: f64| format!("{:.0} %", share * 100.0);
+    Table::of(&owner.gpus)
+        .text("GPU", |one| name(one).unwrap_or_else(|| "?".to_owned()))
+        .number("LAUNCHES", |one: &GpuWork| at_least(count(launches(&one.counts) as f64)))
+        .number("COPIED", |one: &GpuWork| at_least(bytes(one.counts.copied_bytes())))
+        .number("PEAK MEMORY", |one: &GpuWork| at_least(peak(one)))
+        .number("WAITED", |one: &GpuWork| duration(waited(&one.counts)))
+        .number("FAILED", |one: &GpuWork| at_least(failed(&one.counts).to_string()))
+        .number("IDLE", |one: &GpuWork| or_dash(one.idle_share.map(idle)))
+}
+
+fn peak(one: &GpuWork) -> String {
+    match one.peak_at_most_bytes > one.peak_bytes {
         true => format!("{} to {}", bytes(one.peak_bytes), bytes(one.peak_at_most_bytes)),
         false => bytes(one.peak_bytes),
-    };
-    let key = one.instance.as_ref().or(one.gpu.as_ref());
-    vec![
-        key.map_or_else(|| "?".to_owned(), |key| gpus::instance_name(key, gpus)),
-        at_least(count(work.launches.saturating_add(work.graph_kernels) as f64)),
-        at_least(bytes(work.copied_bytes())),
-        at_least(peak),
-        duration(work.wait_seconds + work.copy_wait_seconds),
-        at_least(work.failed_calls.saturating_add(work.failed_allocations).to_string()),
-        one.idle_share.map_or_else(|| "-".to_owned(), |share| format!("{:.0} %", share * 100.0)),
-    ]
+    }
 }
 
 fn error(error: &CallError) -> String {

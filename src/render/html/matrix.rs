@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 
-use super::super::{owner, process, sanitize};
+use super::super::beside::{Beside, Facts};
+use super::super::{owner, sanitize};
 use super::text;
 use super::text::View;
 use crate::model::{CellState, JobIdSource, Membership};
@@ -69,10 +70,10 @@ fn table(view: &View<'_>) -> Markup {
         table.matrix {
             thead { tr {
                 th scope="col" { "Owner" }
-                th scope="col" { "User" }
+                th scope="col" { (Beside::User.heading()) }
                 @for column in &view.page.columns { (heading(view, column)) }
-                th.number scope="col" { "Processes" }
-                @if is_counted(view) { @for title in ["Launches", "GPU memory", "Idle"] { th.number scope="col" { (title) } } }
+                th.number scope="col" { (Beside::Processes.heading()) }
+                @if is_counted(view) { @for one in WORK { th.number scope="col" { (one.heading()) } } }
             } }
             tbody { @for row in &view.page.rows { (self::row(view, row)) } }
         }
@@ -103,13 +104,16 @@ fn row(view: &View<'_>, row: &PageRow) -> Markup {
     let Some(sets) = view.owners.get(row.owner) else { return html! {} };
     let has_conflict = row.cells.iter().any(|cell| cell.sets.is_wrong());
     let users = sanitize::short(&sets.users.join(" "), 24, "…");
+    let facts = Facts::of_owner(sets, row.activity.as_ref());
     html! {
         tr id={ "o" (row.owner) } class={ "d" (sets.depth.min(3)) @if has_conflict { " conflict" } } {
             th scope="row" { (owner_cell(sets)) }
             td.user { bdi { (users) } }
             @for (place, cell) in row.cells.iter().enumerate() { (self::cell(cell, place)) }
-            td.number { (process::count(sets.processes, sets.unseen.as_ref())) }
-            @if is_counted(view) { @for text in work(row) { td.number { (text) } } }
+            td.number { (Beside::Processes.text(&facts)) }
+            @if is_counted(view) {
+                @for one in WORK { td.number { @if row.activity.is_some() { (one.text(&facts)) } } }
+            }
         }
     }
 }
@@ -119,13 +123,8 @@ fn is_counted(view: &View<'_>) -> bool {
     view.page.rows.iter().any(|row| row.activity.is_some())
 }
 
-/// What an owner does: launches, memory, and how long ago its last call was. Its parts have
-/// no numbers of their own.
-fn work(row: &PageRow) -> [String; 3] {
-    let Some(activity) = &row.activity else { return [const { String::new() }; 3] };
-    let [launches, _, memory, idle] = super::super::matrix::work(activity);
-    [launches, memory, idle]
-}
+/// What an owner does. Its parts have no numbers of their own.
+const WORK: [Beside; 3] = [Beside::Launches, Beside::Memory, Beside::Idle];
 
 fn owner_cell(sets: &OwnerSets) -> Markup {
     let is_fake = sets.owner.job_id_source == Some(JobIdSource::Environment);

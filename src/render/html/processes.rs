@@ -80,11 +80,8 @@ fn sets(view: &View<'_>, found: &Process) -> [String; 3] {
         "?" => "not known".to_owned(),
         _ => text,
     };
-    let details = process::details(found, view.gpus);
-    let mut details = details.into_iter();
-    let mut next = || details.next().unwrap_or_default();
-    let asks = next();
-    [asks, words(next()), words(next())]
+    let process::Details { asks, gpus } = process::details(found, view.gpus);
+    [asks, words(gpus), words(process::held(found, view.gpus))]
 }
 
 /// The section.

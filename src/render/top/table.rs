@@ -4,10 +4,10 @@
 use super::canvas::{Canvas, columns, columns as width_of, folded};
 use super::cells::{Rect, Style};
 use crate::model::{CellState, Membership, Severity};
-use crate::render::activity::amounts;
-use crate::render::matrix::{Glyph, UNSURE, idle, labels, limits, name, users};
-use crate::render::{owner, process, sanitize};
-use crate::report::{Matrix, MatrixActivity, MatrixCell, MatrixRow};
+use crate::render::beside::{Beside, Facts, limits};
+use crate::render::matrix::{Glyph, UNSURE, labels, name};
+use crate::render::{owner, sanitize};
+use crate::report::{Matrix, MatrixCell, MatrixRow};
 use crate::top::{State, View};
 
 /// Draws it, and says how many rows there is room for.
@@ -50,12 +50,12 @@ fn head(canvas: &mut Canvas<'_>, area: Rect, columns: &Columns, state: &State) {
     canvas.text(area.x + MARKS, area.y, columns.name, "OWNER", theme.title());
     let mut x = area.x + columns.name;
     let at = state.cursor().1;
-    if !columns.extras.contains(&Extra::User) {
+    if !columns.extras.contains(&Beside::User) {
         x = gpu_names(canvas, x, area.y, columns, at);
     }
     for extra in &columns.extras {
-        let (title, width) = extra.head();
-        if *extra == Extra::User {
+        let (title, width) = (extra.title(), extra.width());
+        if *extra == Beside::User {
             canvas.text(x, area.y, width, title, theme.title());
             x = gpu_names(canvas, x + width, area.y, columns, at);
         } else {
@@ -89,8 +89,8 @@ fn gpu_names(canvas: &mut Canvas<'_>, x: u16, y: u16, columns: &Columns, at: usi
 }
 
 /// Puts a text beside the matrix.
-fn put(canvas: &mut Canvas<'_>, x: u16, y: u16, extra: Extra, text: &str, style: Style) {
-    let width = extra.head().1;
+fn put(canvas: &mut Canvas<'_>, x: u16, y: u16, extra: Beside, text: &str, style: Style) {
+    let width = extra.width();
     if extra.is_number() {
         canvas.right(x, y, width, text, style);
     } else {
@@ -116,10 +116,11 @@ impl Line<'_> {
         }
         let cursor = (is_current && !matches!(state.view(), View::Strip(_))).then(|| state.cursor().1);
         self.name(canvas, state, cursor == Some(0));
+        let facts = Facts::of(self.row);
         let mut x = self.x + self.columns.name;
-        if self.columns.extras.contains(&Extra::User) {
-            put(canvas, x - 1, self.y, Extra::User, &users(&self.row.users), theme.faint());
-            x += Extra::User.head().1;
+        if self.columns.extras.contains(&Beside::User) {
+            put(canvas, x - 1, self.y, Beside::User, &Beside::User.text(&facts), theme.faint());
+            x += Beside::User.width();
         }
         for (cell, column) in self.row.cells.iter().skip(self.columns.first).zip(self.columns.first + 1..) {
             if column > self.columns.first + self.columns.labels.len() {
@@ -128,9 +129,9 @@ impl Line<'_> {
             self.cell(canvas, x + 1, cell, cursor == Some(column));
             x += self.columns.width;
         }
-        for extra in self.columns.extras.iter().filter(|extra| **extra != Extra::User) {
-            put(canvas, x, self.y, *extra, &extra_text(*extra, self.row), theme.plain());
-            x += extra.head().1;
+        for extra in self.columns.extras.iter().filter(|extra| **extra != Beside::User) {
+            put(canvas, x, self.y, *extra, &extra.text(&facts), theme.plain());
+            x += extra.width();
         }
     }
 
@@ -182,26 +183,6 @@ fn letter(severity: Severity) -> &'static str {
         Severity::Critical => "C",
         Severity::Warning => "W",
         Severity::Note => "n",
-    }
-}
-
-/// The least that it is where calls may be missing.
-fn marked(activity: &MatrixActivity, text: Option<String>) -> Option<String> {
-    text.map(|text| amounts::marked(activity.partial, text))
-}
-
-fn extra_text(extra: Extra, row: &MatrixRow) -> String {
-    let of = |text: fn(&MatrixActivity) -> Option<String>| {
-        row.activity.as_ref().and_then(text).unwrap_or_else(|| "-".to_owned())
-    };
-    match extra {
-        Extra::User => users(&row.users),
-        Extra::Launches => of(|one| marked(one, one.launches_per_second.map(amounts::count))),
-        Extra::Copied => of(|one| marked(one, one.copied_bytes_per_second.map(amounts::byte_rate))),
-        Extra::Memory => of(|one| marked(one, Some(amounts::bytes(one.memory_bytes)))),
-        Extra::Idle => of(|one| Some(idle(one))),
-        Extra::Limits => limits(&row.limits),
-        Extra::Processes => process::count(row.processes, row.unseen.as_ref()),
     }
 }
 
@@ -257,67 +238,30 @@ const WIDE: u16 = 72;
 /// What stands before a name: the severity of a finding, and whether it is open.
 pub(super) const MARKS: u16 = 4;
 
-/// A column beside the matrix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Extra {
-    /// Users.
-    User,
-    /// Launches in a second.
-    Launches,
-    /// Bytes copied in a second.
-    Copied,
-    /// Memory.
-    Memory,
-    /// Limits.
-    Limits,
-    /// Time since the last call.
-    Idle,
-    /// Processes.
-    Processes,
-}
+/// What may stand beside the matrix, from left to right; the user stands before the GPUs.
+const BESIDE: [Beside; 7] = [
+    Beside::User,
+    Beside::LaunchRate,
+    Beside::CopyRate,
+    Beside::Memory,
+    Beside::Limits,
+    Beside::Idle,
+    Beside::Processes,
+];
+/// The same, the most useful first: these are the last to go where there is no room.
+const USEFUL: [Beside; 7] = [
+    Beside::Processes,
+    Beside::User,
+    Beside::LaunchRate,
+    Beside::Memory,
+    Beside::Limits,
+    Beside::Idle,
+    Beside::CopyRate,
+];
 
-impl Extra {
-    /// Its name and width.
-    pub(super) fn head(self) -> (&'static str, u16) {
-        match self {
-            Self::User => ("USER", 10),
-            Self::Launches => ("LAUNCH/S", 9),
-            Self::Copied => ("COPY/S", 9),
-            Self::Memory => ("MEMORY", 9),
-            Self::Limits => ("LIMITS", 15),
-            Self::Idle => ("IDLE", 5),
-            Self::Processes => ("PROCS", 6),
-        }
-    }
-
-    /// Whether it is a number, and stands at the right end.
-    pub(super) fn is_number(self) -> bool {
-        !matches!(self, Self::User | Self::Limits)
-    }
-
-    /// Those that something is known for, the most useful first.
-    fn known(matrix: &Matrix) -> impl Iterator<Item = Self> {
-        let any = |has: fn(&MatrixRow) -> bool| matrix.rows.iter().any(has);
-        let counts = any(|row| row.activity.is_some());
-        let all = [
-            (Self::Processes, true),
-            (Self::User, true),
-            (Self::Launches, counts),
-            (Self::Memory, counts),
-            (Self::Limits, any(|row| !row.limits.is_empty())),
-            (Self::Idle, counts),
-            (Self::Copied, counts),
-        ];
-        all.into_iter().filter(|(_, is_known)| *is_known).map(|(extra, _)| extra)
-    }
-
-    /// Its place from left to right; the user stands before the GPUs.
-    fn place(self) -> usize {
-        [Self::User, Self::Launches, Self::Copied, Self::Memory, Self::Limits, Self::Idle, Self::Processes]
-            .iter()
-            .position(|one| *one == self)
-            .unwrap_or_default()
-    }
+/// Those that something is known for, the most useful first.
+fn known(matrix: &Matrix) -> impl Iterator<Item = Beside> {
+    USEFUL.into_iter().filter(|one| one.is_known(matrix.rows.iter()))
 }
 
 /// The columns of a screen.
@@ -332,7 +276,7 @@ pub(super) struct Columns {
     /// The width of each, with the space before it.
     pub(super) width: u16,
     /// What else is shown, from left to right.
-    pub(super) extras: Vec<Extra>,
+    pub(super) extras: Vec<Beside>,
     /// Whether GPUs are left out before or behind.
     pub(super) is_cut: (bool, bool),
 }
@@ -350,20 +294,20 @@ impl Columns {
         let room = usize::from(width.saturating_sub(least));
         let spare = |column: usize| room.checked_sub((column + 1) * count);
         let (long, short) = (all(false), all(true));
-        let beside = Extra::known(matrix).take(4).map(|extra| usize::from(extra.head().1)).sum::<usize>();
+        let beside = known(matrix).take(4).map(|extra| usize::from(extra.width())).sum::<usize>();
         let is_roomy = spare(wide(&long)).is_some_and(|left| left >= beside);
         let labels = if is_roomy { long } else { short };
         let mut column = wide(&labels) + 1;
         let mut extras = Vec::new();
         let mut left = room.saturating_sub(column * count);
-        for extra in Extra::known(matrix) {
-            let needs = usize::from(extra.head().1);
+        for extra in known(matrix) {
+            let needs = usize::from(extra.width());
             if left >= needs {
                 left -= needs;
                 extras.push(extra);
             }
         }
-        extras.sort_by_key(|extra| extra.place());
+        extras.sort_by_key(|extra| BESIDE.iter().position(|one| one == extra));
         let fit = (room / column).clamp(1, count.max(1));
         let at = state.cursor().1.saturating_sub(1);
         let first = if fit >= count { 0 } else { at / fit * fit };
