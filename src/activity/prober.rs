@@ -9,6 +9,7 @@ use super::functions;
 use super::kernel::Kernel;
 use crate::elf::Cost;
 use crate::loader::AttachedProbes;
+use crate::model::InOrder as _;
 use crate::observation::{ActivityLibrary, GpuApi, Text, Uncovered};
 use crate::probing::{Coverage, FileId, FileRole, ProbeTarget, Prober, none, places};
 use crate::sys::clock::boot_ns;
@@ -84,7 +85,7 @@ impl Counting {
         let mut all = self.uncovered.clone();
         let ended = std::mem::take(&mut self.ended);
         self.uncovered.retain(|one| one.pid.is_none_or(|pid| !ended.contains(&pid)));
-        all.sort_by(|a, b| {
+        all.order_by(|a, b| {
             (a.file.as_bytes(), &a.function, a.pid).cmp(&(b.file.as_bytes(), &b.function, b.pid))
         });
         all

@@ -6,7 +6,7 @@ use super::kernel::{Kernel, OF_PROCESSES, TABLES};
 use super::layout::{Account, Call, Device, Failure, OTHERS, Process, api};
 use super::pending;
 use super::{ActivityError, cookie, functions, layout};
-use crate::model::CountTable;
+use crate::model::{CountTable, InOrder as _};
 use crate::observation::{
     CallUnderWay, ContextSums, ErrorCount, LostRoom, NamedDevice, ProcessActivity, StreamSums, Text,
 };
@@ -165,7 +165,7 @@ impl Tables {
             })
         };
         let mut calls: Vec<_> = self.calls.get(&id).into_iter().flatten().filter_map(one).collect();
-        calls.sort_by_key(|call| (call.since_ns, call.tid));
+        calls.order_by_key(|call| (call.since_ns, call.tid));
         calls
     }
 }
@@ -240,6 +240,6 @@ pub(super) fn lost(accounts: &[Account]) -> Vec<LostRoom> {
         }
     }
     let place = |map: &CountTable| TABLES.iter().position(|table| table.as_ref() == Some(map));
-    lost.sort_by_key(|one| (place(&one.map), one.uid));
+    lost.order_by_key(|one| (place(&one.map), one.uid));
     lost
 }

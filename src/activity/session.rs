@@ -16,7 +16,7 @@ use super::pending;
 use super::prober::Counting;
 use super::reading::{Clocks, Tables, lost};
 use super::{ActivityError, CountingOptions};
-use crate::model::CountTable;
+use crate::model::{CountTable, InOrder as _};
 use crate::observation::{Activity, LostRoom, ProcessActivity, QuietProcess, Text};
 use crate::probing::driver::{Driver, driver};
 use crate::probing::{Coverage, Libraries, Mode, ProcessScope, Waiting};
@@ -338,7 +338,7 @@ impl Session {
             }
         };
         let unreported = self.mappings.as_mut().map_or(0, |mappings| mappings.read(take));
-        found.sort_by_key(|mapping| mapping.at);
+        found.order_by_key(|mapping| mapping.at);
         (found, unreported)
     }
 

@@ -1,7 +1,7 @@
 //! Reads the list of GPUs that the caller passes with `--allocated`.
 
 use super::resolve::{self, Numbering, by_uuid, is_uuid};
-use crate::model::AllocationSource;
+use crate::model::{AllocationSource, InOrder as _};
 use crate::report::{Gpu, GpuSet};
 use crate::slurm_conf::short;
 
@@ -30,7 +30,7 @@ pub fn caller_list(list: &str, numbering: &Numbering, gpus: &[Gpu]) -> Result<Gp
         }
     }
     let gpus = gpus.iter().map(|gpu| gpu.key.clone()).filter(|key| keys.contains(key)).collect();
-    instances.sort();
+    instances.order();
     instances.dedup();
     Ok(GpuSet { gpus: Some(gpus), instances, source: Some(AllocationSource::Given), ..GpuSet::default() })
 }

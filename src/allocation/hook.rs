@@ -8,7 +8,7 @@
 //! in a step on another node the variable holds the numbers of the batch node.
 
 use super::resolve::{self, Numbering, is_uuid};
-use crate::model::AllocationSource;
+use crate::model::{AllocationSource, InOrder as _};
 use crate::observation::{Environment, Variable};
 use crate::report::{Gpu, GpuSet};
 use crate::slurm_conf::short;
@@ -78,7 +78,7 @@ fn node(hook: &Environment, numbering: &Numbering, gpus: &[Gpu]) -> Option<GpuSe
         .map(|one| (one, value(one, numbering, gpus)))
         .collect();
     // Slurm writes one form into each variable; UUIDs need no numbering.
-    said.sort_by_key(|(variable, _)| !is_uuid(&variable.value.lossy()));
+    said.order_by_key(|(variable, _)| !is_uuid(&variable.value.lossy()));
     let known: Vec<_> = said.iter().filter(|(_, set)| exact(set)).collect();
     if let Some(pair) = known.windows(2).find(|pair| pair[0].1 != pair[1].1) {
         let why = format!("{} and {} do not name the same GPUs", pair[0].0.name, pair[1].0.name);

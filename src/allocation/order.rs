@@ -19,7 +19,7 @@
 use std::cmp::Ordering;
 
 use super::gres::{AutoDetect, Gres, Listed};
-use crate::model::{GpuKey, Vendor};
+use crate::model::{GpuKey, InOrder as _, Vendor};
 use crate::report::Gpu;
 
 /// The meaning of every number, and whether it rests on `slurm.conf`
@@ -146,7 +146,7 @@ fn by_nvml(gpus: &[&Gpu]) -> Result<Vec<GpuKey>, String> {
 /// The inventory is in PCI order within a vendor.
 fn by_address(gpus: &[&Gpu]) -> Result<Vec<GpuKey>, String> {
     let mut sorted = gpus.to_vec();
-    sorted.sort_by_key(|gpu| gpu.pci.clone());
+    sorted.order_by_key(|gpu| gpu.pci.clone());
     match sorted.windows(2).find(|pair| pair[0].pci == pair[1].pci) {
         Some(pair) => Err(format!("{} and {} have one PCI address", pair[0].key, pair[1].key)),
         None if sorted.len() > 1
@@ -165,7 +165,7 @@ fn by_file(gpus: &[&Gpu]) -> Result<Vec<GpuKey>, String> {
         let node = node.ok_or_else(|| format!("{} has no device node", gpu.key))?;
         files.push((&node.path, &gpu.key));
     }
-    files.sort_by(|one, two| natural_order(one.0, two.0));
+    files.order_by(|one, two| natural_order(one.0, two.0));
     Ok(files.into_iter().map(|(_, key)| key.clone()).collect())
 }
 

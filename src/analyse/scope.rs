@@ -11,7 +11,7 @@ use super::owners::Owners;
 use super::processes::Processes;
 use super::subject::AnalyseError;
 use crate::allocation::Numbering;
-use crate::model::CgroupPath;
+use crate::model::{CgroupPath, InOrder as _};
 use crate::observation::Observation;
 use crate::policy::TimeLimit;
 use crate::report::{Cgroup, NodeAnswer, OwnerSets};
@@ -83,9 +83,9 @@ pub(super) fn sort_cgroups(observation: &Observation, cgroups: &mut [Cgroup]) {
     }
     let place = |pid: u32| observation.pids.iter().position(|asked| *asked == pid);
     for cgroup in cgroups.iter_mut() {
-        cgroup.processes.sort_by_key(|process| place(process.pid));
+        cgroup.processes.order_by_key(|process| place(process.pid));
     }
-    cgroups.sort_by_key(|cgroup| cgroup.processes.first().map(|process| place(process.pid)));
+    cgroups.order_by_key(|cgroup| cgroup.processes.first().map(|process| place(process.pid)));
 }
 
 /// Sorts owners by the part of the scope they are in. An owner and the owners inside
@@ -97,7 +97,7 @@ pub(super) fn sort_owners(observation: &Observation, owners: Vec<OwnerSets>) -> 
         let top = group.first().map(|top| top.cgroup.as_str()).unwrap_or_default();
         paths.iter().position(|path| is_inside(top, path) || is_inside(path, top))
     };
-    groups.sort_by_key(place);
+    groups.order_by_key(place);
     groups.concat()
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use super::gpu_verdicts::GpuVerdicts;
-use crate::model::{GpuKey, SharingMode, ValueState, Verdict};
+use crate::model::{GpuKey, InOrder as _, SharingMode, ValueState, Verdict};
 use crate::observation::{self, Environment, UnseenProcesses};
 use crate::report::{Asked, Gpu, GpuSet, OwnerSets, Process};
 
@@ -180,7 +180,7 @@ fn add(set: &mut GpuSet, key: GpuKey, verdict: Verdict) {
 }
 
 fn tidy(set: &mut GpuSet) {
-    set.why.sort();
+    set.why.order();
     set.why.dedup();
 }
 

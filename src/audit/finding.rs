@@ -9,7 +9,7 @@ use super::config::Config;
 use super::facts::Facts;
 use super::kind::Kind;
 use super::tenants::{Place, capabilities, number};
-use crate::model::{Confidence, Request};
+use crate::model::{Confidence, InOrder as _, Request};
 use crate::report::{Cgroup, Decision, Finding, FindingDevice, FindingProcess, Gpu, MigInstance, Process};
 
 /// The most processes that a finding lists.
@@ -124,7 +124,7 @@ pub(super) fn instance(gpu: &Gpu, instance: &MigInstance) -> FindingDevice {
 /// The processes of some cgroups, those first that hold the GPU.
 pub(super) fn holders_first(places: &[Place<'_>], key: &str) -> Vec<FindingProcess> {
     let mut all: Vec<_> = places.iter().flat_map(|place| &place.cgroup.processes).collect();
-    all.sort_by_key(|process| {
+    all.order_by_key(|process| {
         let holds = process.held.as_ref().is_some_and(|held| held.iter().any(|held| **held == *key));
         (!holds, process.pid, process.start_time)
     });

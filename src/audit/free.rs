@@ -5,7 +5,7 @@ use super::config::Config;
 use super::facts::Facts;
 use super::findings::is_standing;
 use crate::analyse::{AnalyseError, CallerAllocation, Inspection, TimeLimit, is_in_cgroup_of};
-use crate::model::{GpuKey, Vacancy};
+use crate::model::{GpuKey, InOrder as _, Vacancy};
 use crate::observation::Observation;
 use crate::owner::JobName;
 use crate::report::{Free, FreeAnswer, GpuSet, Holder, Process};
@@ -51,7 +51,7 @@ fn holders(facts: &Facts<'_>, job: Option<&JobName>, asked: &GpuSet) -> Vec<Hold
         Some(Holder { process: process.clone(), owner: place.cgroup.owner.clone(), gpus, standing })
     });
     let mut found: Vec<Holder> = found.collect();
-    found.sort_by_key(|holder| holder.process.pid);
+    found.order_by_key(|holder| holder.process.pid);
     found
 }
 

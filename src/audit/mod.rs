@@ -20,6 +20,7 @@ mod tenants;
 mod wording;
 
 use crate::analyse::{self, AnalyseError, CallerAllocation, CommandAnswer, Inspection, TimeLimit, ToVerify};
+use crate::model::InOrder as _;
 use crate::observation::{Observation, Verification};
 use crate::report::{Audit, AuditAnswer, AuditOptions, Checked, Finding, NodeAnswer};
 
@@ -119,7 +120,7 @@ fn answer(
     outcome::mark_ignored(&mut found, config, &facts.observation().taken_at);
     found.iter_mut().for_each(|one| finding::settle(one, config));
     let mut found = several::join(found);
-    found.sort_by(finding::order);
+    found.order_by(finding::order);
     let audit = summary(facts, granted, scope);
     let gpus = facts.gpus().to_vec();
     AuditAnswer { gpus, findings: found, audit, observation: None }

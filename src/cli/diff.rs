@@ -7,6 +7,8 @@ use clap::builder::ValueParser;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches, ValueHint, value_parser};
 
+use crate::model::InOrder as _;
+
 /// Show exactly where two policies, or two moments of a node, differ.
 ///
 /// A and B are each a cgroup path, a program id, a program file, or a saved
@@ -106,7 +108,7 @@ impl FromArgMatches for Sides {
         collect(matches, "job", &mut sides, Side::Job);
         collect(matches, "pid", &mut sides, Side::Pid);
         collect(matches, "cgroup", &mut sides, Side::Cgroup);
-        sides.sort_by_key(|(place, _)| *place);
+        sides.order_by_key(|(place, _)| *place);
         let mut sides = sides.into_iter().map(|(_, side)| side);
         match (sides.next(), sides.next(), sides.next()) {
             (Some(a), Some(b), None) => Ok(Self { a, b }),

@@ -10,7 +10,7 @@ use super::subject::programs::{Gathered, gather};
 use super::subject::{self, Resolved};
 use crate::analyse::Subject;
 use crate::cli::{self, DiffArgs, Exit, ProgramSource, Side, Sides};
-use crate::model::{CgroupPath, CgroupPathBuf, ProblemCode};
+use crate::model::{CgroupPath, CgroupPathBuf, InOrder as _, ProblemCode};
 use crate::observation::{Observation, Scope, Text};
 use crate::observe::{self, CgroupTarget};
 use crate::report::{Diff, DiffAnswer};
@@ -266,7 +266,7 @@ fn split(text: &OsStr) -> Option<(&Path, &Path)> {
 /// The envelope describes the first node and has the problems of both sides.
 fn both(mut a: Observation, b: Observation) -> Observation {
     a.errors.extend(b.errors);
-    a.errors.sort();
+    a.errors.order();
     a.errors.dedup();
     a
 }

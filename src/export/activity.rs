@@ -13,7 +13,7 @@ use super::metric::{
 use super::metric::{Family, Metric, count};
 use super::node::seconds;
 use super::owners::{OwnerName, OwnerNames};
-use crate::model::Owner;
+use crate::model::{InOrder as _, Owner};
 use crate::report::{Activity, OwnerActivity, OwnerWork, Work};
 
 pub(super) fn families(activity: Option<&Activity>, names: &OwnerNames<'_>) -> Vec<Family> {
@@ -56,7 +56,7 @@ fn totals(totals: &[OwnerWork], names: &OwnerNames<'_>) -> Vec<Family> {
         by_name.entry(name).or_default().push(one);
     }
     let mut rows: Vec<(OwnerName, Vec<&OwnerWork>)> = by_name.into_iter().collect();
-    rows.sort_by_cached_key(|(name, all)| {
+    rows.order_by_key(|(name, all)| {
         (!names.kept.contains_key(name), std::cmp::Reverse(all.iter().map(|one| one.until.clone()).max()))
     });
     rows.truncate(names.limit);

@@ -1,6 +1,8 @@
 //! What a metric is, and every one that gpumap exports: the manual page gpumap-export(1)
 //! lists them from here.
 
+use crate::model::InOrder as _;
+
 /// What a metric is to Prometheus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricKind {
@@ -64,7 +66,7 @@ impl Family {
             value,
         };
         let mut samples: Vec<Sample> = samples.into_iter().map(plain).collect();
-        samples.sort_by(|one, other| one.labels.cmp(&other.labels));
+        samples.order_by(|one, other| one.labels.cmp(&other.labels));
         samples.dedup_by(|one, other| one.labels == other.labels);
         Self { metric, samples }
     }

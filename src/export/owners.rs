@@ -9,7 +9,7 @@ use super::metric::{
     PROCESSES, SET_UNKNOWN, SHARES, USED, VGPU_MEMORY_LIMIT, VGPU_MEMORY_USED, VGPU_PROCESSES, VGPU_SM_LIMIT,
 };
 use super::metric::{Family, Metric, count, plain};
-use crate::model::{GpuKey, JobIdSource, Owner, OwnerKind};
+use crate::model::{GpuKey, InOrder as _, JobIdSource, Owner, OwnerKind};
 use crate::report::{GpuSet, NodeAnswer, OwnerSets, Vgpu, VgpuDevice};
 
 /// A set of an owner, as the label `set` names it. `None` where the owner has no such
@@ -183,7 +183,7 @@ impl<'a> OwnerNames<'a> {
         let left_out = named.len().saturating_sub(limit);
         let mut kept: Vec<(OwnerName, Vec<&OwnerSets>)> = named.into_iter().collect();
         if left_out > 0 {
-            kept.sort_by_key(|(_, rows)| rows.iter().map(|row| rank(row)).min());
+            kept.order_by_key(|(_, rows)| rows.iter().map(|row| rank(row)).min());
             kept.truncate(limit);
         }
         Self { kept: kept.into_iter().collect(), limit, left_out }

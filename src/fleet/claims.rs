@@ -14,7 +14,7 @@ use super::answer::Claim;
 use super::gather::{GatheredNode, Gatherer, newest};
 use super::limits::Word;
 use super::line::short;
-use crate::model::ProblemCode;
+use crate::model::{InOrder as _, ProblemCode};
 use crate::observation::Problem;
 
 /// Contradictions that are reported one by one.
@@ -41,7 +41,7 @@ pub(super) fn settle(gatherer: &mut Gatherer, expected: Option<&[String]>) -> Ve
             others.into_iter().for_each(|(_, answers)| add(node, answers));
         }
     }
-    told.sort();
+    told.order();
     let mut all = problems(&told);
     all.extend(disputes(gatherer));
     all

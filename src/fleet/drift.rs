@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::answer::State;
 use super::gather::Gatherer;
 use super::hostlist;
+use crate::model::InOrder as _;
 use crate::report::{Drift, DriftValue};
 
 /// Values of one property that are listed.
@@ -31,7 +32,7 @@ pub(super) fn of(gatherer: &Gatherer) -> Vec<Drift> {
         lacking(gatherer, what, values);
     }
     let mut all: Vec<Drift> = found.into_iter().map(|(what, values)| one(what, values)).collect();
-    all.sort_by(|a, b| (a.values.len() < 2, &a.what).cmp(&(b.values.len() < 2, &b.what)));
+    all.order_by(|a, b| (a.values.len() < 2, &a.what).cmp(&(b.values.len() < 2, &b.what)));
     all.truncate(PROPERTIES);
     all
 }
@@ -58,7 +59,7 @@ fn lacking<'a>(gatherer: &'a Gatherer, what: &str, values: &mut BTreeMap<&'a str
 
 fn one(what: &str, values: BTreeMap<&str, Vec<&str>>) -> Drift {
     let mut values: Vec<(&str, Vec<&str>)> = values.into_iter().collect();
-    values.sort_by(|(a, x), (b, y)| (Reverse(x.len()), a).cmp(&(Reverse(y.len()), b)));
+    values.order_by(|(a, x), (b, y)| (Reverse(x.len()), a).cmp(&(Reverse(y.len()), b)));
     let rest = values.split_off(values.len().min(VALUES));
     Drift {
         what: what.to_owned(),

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::gather::Gatherer;
 use super::hostlist;
-use crate::model::{FailOn, GrantComparison, OwnerKind, Severity};
+use crate::model::{FailOn, GrantComparison, InOrder as _, OwnerKind, Severity};
 use crate::report::{Counts, Fleet, FleetFinding, SCHEMA};
 
 /// Groups of one id and severity that are reported by their words; the rest is one group.
@@ -86,7 +86,7 @@ fn bounded<'a>(groups: BTreeMap<Key<'a>, Group<'a>>) -> Vec<Told<'a>> {
     }
     let mut kept = Vec::new();
     for ((severity, id), mut groups) in kinds {
-        groups.sort_by(|(a, x), (b, y)| (Reverse(x.count), a).cmp(&(Reverse(y.count), b)));
+        groups.order_by(|(a, x), (b, y)| (Reverse(x.count), a).cmp(&(Reverse(y.count), b)));
         let rest = groups.split_off(groups.len().min(GROUPS));
         kept.extend(groups);
         let merged = rest.into_iter().map(|(_, group)| group).reduce(|mut all, group| {

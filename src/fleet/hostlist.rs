@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::model::InOrder as _;
 use crate::report::NodeSet;
 
 /// Digits of the largest number that is folded.
@@ -43,7 +44,7 @@ fn fold(names: &BTreeSet<&str>) -> String {
     for ((before, after), numbers) in numbered {
         parts.push((before, format!("{before}{}{after}", bracketed(numbers))));
     }
-    parts.sort();
+    parts.order();
     parts.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(",")
 }
 

@@ -7,7 +7,7 @@ use super::gather::Gatherer;
 use super::hostlist;
 use super::inventory::{Grant, GrantNumber, GrantRow};
 use super::limits::Word;
-use crate::model::GrantedSet;
+use crate::model::{GrantedSet, InOrder as _};
 use crate::report::{FleetJobs, JobDifference, JobGrant};
 
 /// A job on one node.
@@ -40,7 +40,7 @@ pub(super) fn of(gatherer: &Gatherer) -> FleetJobs {
     });
     let mut rows: Vec<Row<'_>> = rows.collect();
     // By number, which is quick; jobs are put in order by name when they are reported.
-    rows.sort_by_key(|row| (row.job, row.cluster));
+    rows.order_by_key(|row| (row.job, row.cluster));
     let mut jobs = FleetJobs::default();
     for job in rows.chunk_by(|a, b| (a.job, a.cluster) == (b.job, b.cluster)) {
         jobs.all += 1;
@@ -49,7 +49,7 @@ pub(super) fn of(gatherer: &Gatherer) -> FleetJobs {
             jobs.differing.extend(differences(gatherer, job));
         }
     }
-    jobs.differing.sort_by(|a, b| (natural(&a.job), &a.set).cmp(&(natural(&b.job), &b.set)));
+    jobs.differing.order_by(|a, b| (natural(&a.job), &a.set).cmp(&(natural(&b.job), &b.set)));
     jobs
 }
 
@@ -92,7 +92,7 @@ fn difference<'a>(
         (grant, grant.text(words), on)
     };
     let mut grants: Vec<_> = grants.into_iter().map(told).collect();
-    grants.sort_by(|(_, a, x), (_, b, y)| (Reverse(x.len()), a, x).cmp(&(Reverse(y.len()), b, y)));
+    grants.order_by(|(_, a, x), (_, b, y)| (Reverse(x.len()), a, x).cmp(&(Reverse(y.len()), b, y)));
     let usual = grants.first().map(|(grant, ..)| *grant)?;
     let one = |(grant, text, on): &(&Grant, String, BTreeMap<&str, Word>)| JobGrant {
         gpus: text.clone(),

@@ -11,7 +11,7 @@ use super::inventory::Tables;
 use super::limits::{Word, Words};
 use super::text::{Key, Mask, Str};
 use crate::analyse;
-use crate::model::{Membership, Severity};
+use crate::model::{InOrder as _, Membership, Severity};
 use crate::report::{self, FleetOwner, FleetOwners, FleetSet, GpuNumbers, MatrixCell};
 
 /// A finding of a node.
@@ -335,7 +335,7 @@ impl Room {
                 accepted: one.ignored.as_ref().map(|why| word(why)),
             })
             .collect();
-        kept.sort_by_key(|one| (one.accepted.is_some(), std::cmp::Reverse(one.severity)));
+        kept.order_by_key(|one| (one.accepted.is_some(), std::cmp::Reverse(one.severity)));
         Self::take(&mut self.findings, kept.len(), kept)
     }
 }

@@ -9,6 +9,7 @@ use super::answer::Gaps;
 use super::gather::{GatheredNode, Gatherer};
 use super::hostlist;
 use super::limits::Words;
+use crate::model::InOrder as _;
 use crate::report::{FleetNodeProblem, FleetProblem, FleetTimes, NodeSet};
 
 /// Codes that are listed.
@@ -86,7 +87,7 @@ pub(super) fn of(gatherer: &Gatherer) -> Vec<FleetProblem> {
         example: group.example.unwrap_or_default().to_owned(),
     };
     let mut all: Vec<FleetProblem> = found.into_iter().map(one).collect();
-    all.sort_by(|a, b| (b.on.count, &a.code).cmp(&(a.on.count, &b.code)));
+    all.order_by(|a, b| (b.on.count, &a.code).cmp(&(a.on.count, &b.code)));
     all.truncate(CODES);
     all
 }

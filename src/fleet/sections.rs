@@ -6,7 +6,7 @@ use super::gather::{GatheredNode, Gatherer};
 use super::kept::{Kept, KeptFinding};
 use super::limits::Words;
 use super::problems;
-use crate::model::{Severity, Time};
+use crate::model::{InOrder as _, Severity, Time};
 use crate::report::{Fleet, FleetNode, FleetNodeFinding, FleetOwners, FleetPage, PageCut};
 
 /// Sections of nodes.
@@ -26,7 +26,7 @@ const OWNERS: usize = 20_000;
 pub(super) fn page(gatherer: &Gatherer, fleet: Fleet) -> FleetPage {
     let words = &gatherer.tables.words;
     let mut nodes: Vec<(&String, &GatheredNode)> = gatherer.nodes.iter().collect();
-    nodes.sort_by_key(|(_, node)| (Reverse(weight(node)), problems::is_complete(node)));
+    nodes.order_by_key(|(_, node)| (Reverse(weight(node)), problems::is_complete(node)));
     let rest = nodes.split_off(nodes.len().min(NODES));
     let mut sections: Vec<FleetNode> = nodes.iter().map(|(name, node)| section(words, name, node)).collect();
     let (mut findings, mut owners) = (FINDINGS, OWNERS);

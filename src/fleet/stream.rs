@@ -12,6 +12,7 @@ use memchr::memchr;
 
 use super::line;
 use super::pieces::{InputPosition, Other, Pieces, Sink};
+use crate::model::InOrder as _;
 
 /// A line that has not ended after so many bytes is followed without its end.
 const LONG_LINE: usize = 8 << 20;
@@ -89,7 +90,7 @@ impl Stream {
         self.line(buffer.take_all(), sink);
         self.plain.finish(None, sink);
         let mut labelled: Vec<_> = std::mem::take(&mut self.labelled).into_iter().collect();
-        labelled.sort_by(|(a, _), (b, _)| a.cmp(b));
+        labelled.order_by(|(a, _), (b, _)| a.cmp(b));
         labelled.iter_mut().for_each(|(label, pieces)| pieces.finish(Some(label), sink));
     }
 

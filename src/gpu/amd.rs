@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::drm::{DrmMinor, cards};
 use super::facts::{DRM, Pci, amd_uuid, nodes, number, text, under};
 use super::pci::PciAddress;
-use crate::model::Vendor;
+use crate::model::{InOrder as _, Vendor};
 use crate::observation::GpuFacts;
 use crate::report::Gpu;
 
@@ -33,7 +33,7 @@ fn count(gpus: &mut [Gpu]) {
     }
     let mut by_address: Vec<&mut Gpu> = gpus.iter_mut().collect();
     // Text of a fixed width in hexadecimal sorts as the numbers do.
-    by_address.sort_by(|one, other| one.pci.cmp(&other.pci));
+    by_address.order_by(|one, other| one.pci.cmp(&other.pci));
     let has_own = by_address.windows(2).all(|pair| match pair {
         [one, other] => one.pci != other.pci,
         _ => true,

@@ -5,7 +5,7 @@
 use std::ops::Bound;
 
 use super::pci::PciAddress;
-use crate::model::DeviceType;
+use crate::model::{DeviceType, InOrder as _};
 use crate::observation::{DeviceNode, GpuFacts, RegisteredDriver};
 use crate::report::GpuNode;
 
@@ -88,7 +88,7 @@ pub(super) fn nodes(
             })
         })
         .collect();
-    found.sort_by(|a, b| (!a.gate, &a.path).cmp(&(!b.gate, &b.path)));
+    found.order_by(|a, b| (!a.gate, &a.path).cmp(&(!b.gate, &b.path)));
     found
 }
 

@@ -7,6 +7,7 @@
 //! MIG User Guide show them; that is assumed, and only where the list has as many. Lines
 //! `MIG-GPU-UUID/GI/CI MIG-UUID`, which a script can write with NVML, are certain.
 
+use crate::model::InOrder as _;
 use crate::observation::GpuFacts;
 use crate::report::{Gpu, MigInstance};
 
@@ -29,7 +30,7 @@ pub(super) fn name(facts: &GpuFacts, gpus: &mut [Gpu]) {
         let (Some(one), None) = (of_gpu.next(), of_gpu.next()) else { continue };
         let mut instances: Vec<&mut MigInstance> =
             gpu.mig.iter_mut().filter(|mig| mig.ci.is_some()).collect();
-        instances.sort_by_key(|mig| (mig.gi, mig.ci));
+        instances.order_by_key(|mig| (mig.gi, mig.ci));
         if !one.counted || instances.len() != one.instances.len() {
             continue;
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::model::InOrder as _;
 use crate::report::Gpu;
 
 /// A PCI address, in NVML's order: domain, bus, device, function.
@@ -54,7 +55,7 @@ fn hex(text: &str) -> Option<u32> {
 
 /// Sorts by vendor, PCI address (numeric, none last), minor (none last).
 pub(super) fn sort(gpus: &mut [Gpu]) {
-    gpus.sort_by_cached_key(|gpu| {
+    gpus.order_by_key(|gpu| {
         let address = gpu.pci.as_deref().and_then(PciAddress::parse);
         (gpu.vendor.to_string(), address.is_none(), address, gpu.minor.is_none(), gpu.minor)
     });

@@ -59,6 +59,7 @@ mod finding;
 mod gpu;
 mod matrix;
 mod open_word;
+mod order;
 mod owner;
 mod problem;
 mod process_state;
@@ -81,6 +82,7 @@ pub use event::{EventCause, EventKind};
 pub use finding::{Confidence, FailOn, Severity};
 pub use gpu::{GpuKey, SharedRole, SharingMode, Vendor};
 pub use matrix::{CellState, MatrixOrder, Membership};
+pub use order::InOrder;
 pub use owner::{
     AllocationSource, GrantComparison, GrantedSet, JobEvidence, JobIdSource, Owner, OwnerKind, OwnerPart,
     OwnerRank, PodClass,

@@ -98,7 +98,36 @@ fn parsed(text: &str) -> Result<SiteConfig, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
+
+    /// Make sure that a file that others than root may write names no owners, no files of
+    /// Slurm's and no list of MIG instances, which is said, and that what it says of
+    /// findings alone is no matter.
+    #[test]
+    fn writable_by_others() {
+        let root = std::env::temp_dir().join(format!("gpumap-site-{}", std::process::id()));
+        std::fs::create_dir_all(root.join("etc")).unwrap();
+        let options = Options { unit_root: root.clone(), ..Options::default() };
+        let file = root.join(PATH);
+        let named = [
+            "[mig]\nlist = '/x'\n",
+            "[slurm]\ndirectory = '/x'\n",
+            "[[owner]]\ncgroup = '/a/{job}'\nkind = 'a'\n",
+        ];
+        for text in named.into_iter().chain(["[sharing]\ngpus = ['*']\n"]) {
+            std::fs::write(&file, text).unwrap();
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o666)).unwrap();
+            let mut log = Log::new(None);
+            assert!(read(&options, &mut log).names_nothing(), "{text}");
+            let told: Vec<&ProblemCode> = log.problems.iter().map(|problem| &problem.code).collect();
+            let expected: &[&ProblemCode] =
+                if named.contains(&text) { &[&ProblemCode::BadConfig] } else { &[] };
+            assert_eq!(told, expected, "{text}");
+        }
+        std::fs::remove_dir_all(root).unwrap();
+    }
 
     /// Make sure that other tables are passed over, and that a mistake is not.
     #[test]

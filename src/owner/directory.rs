@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::scan::{FoundOwner, scan};
 use super::{TrustedNames, job_of_socket, job_of_title};
-use crate::model::{CgroupPath, JobIdSource, Owner, OwnerKind, OwnerPart};
+use crate::model::{CgroupPath, InOrder as _, JobIdSource, Owner, OwnerKind, OwnerPart};
 use crate::observation::{Detail, Observation, PodName, Process, Text};
 
 /// Characters of the shortest beginning of a container's id that is looked for.
@@ -66,7 +66,7 @@ impl Directory {
         };
         let mut paths: Vec<&Text> =
             self.owners.iter().filter(|(_, owner)| is_meant(owner)).map(|(path, _)| path).collect();
-        paths.sort();
+        paths.order();
         let mut tops: Vec<Text> = Vec::new();
         for path in paths {
             let is_inside = |top: &Text| CgroupPath::new(path).is_below(CgroupPath::new(top));

@@ -6,6 +6,7 @@ use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::model::InOrder as _;
 use crate::sys::absence::OrAbsent as _;
 use crate::sys::dir::Dir;
 use crate::sys::regular_file::RegularFile;
@@ -88,7 +89,7 @@ fn files(pattern: &Path) -> io::Result<Vec<PathBuf>> {
         rest.is_some_and(|rest| rest.ends_with(end)) && !name.as_bytes().starts_with(b".")
     };
     let mut found = entries(pattern.parent().unwrap_or(pattern), matches)?;
-    found.sort();
+    found.order();
     Ok(found)
 }
 

@@ -6,7 +6,7 @@ use std::io;
 use std::io::Write;
 
 use super::table::{Last, Table};
-use super::{Style, gpus, owner, process, prog, rules, sanitize};
+use super::{Style, gpus, owner, process, prog, rules, sanitize, wrap};
 use crate::model::Verdict;
 use crate::report::{Cgroup, GpuVerdict, NodeAnswer, Policy, Process};
 
@@ -112,9 +112,11 @@ fn summary_row(out: &mut dyn Write, style: Style, group: &[&Cgroup], payload: &N
     let Some(first) = group.first() else { return Ok(()) };
     let policy = payload.policies.get(&first.policy);
     let text = policy.map_or_else(|| "not decoded".to_owned(), |policy| rules::brief(policy, &payload.gpus));
-    writeln!(out, "\nPolicy: {text}")?;
+    let width = usize::from(style.width);
+    writeln!(out)?;
+    wrap::write(out, "Policy: ", 2, width, &text)?;
     for why in policy.iter().flat_map(|policy| &policy.unknown) {
-        writeln!(out, "  {}: {}", rules::unsettled(style, why), sanitize::text(&why.why))?;
+        wrap::write(out, &format!("  {}: ", rules::unsettled(style, why)), 4, width, &why.why)?;
     }
     let gpus = gpus::compact(&first.gpus, &payload.gpus);
     Table::of(group)

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::{Style, activity, gpus, node, owner, process, prog, rules, sanitize, vgpu, wrap};
-use crate::model::{CgroupPath, GpuKey, JobIdSource, Verdicts};
+use crate::model::{CgroupPath, GpuKey, InOrder as _, JobIdSource, Verdicts};
 use crate::observation::UnseenProcesses;
 use crate::report::{
     ActiveProcess, Cgroup, Effective, Gpu, GpuSet, JobsAnswer, NodeAnswer, OwnerSets, Policy, Process,
@@ -45,7 +45,7 @@ fn own_access(out: &mut dyn Write, style: Style, payload: &NodeAnswer) -> io::Re
 /// Prints the jobs that are here, a line each.
 pub fn write_all(out: &mut dyn Write, style: Style, answer: &JobsAnswer) -> io::Result<()> {
     let mut jobs: Vec<&OwnerSets> = answer.owners.iter().filter(|row| row.depth == 0).collect();
-    jobs.sort_by(|one, other| one.owner.cmp(&other.owner));
+    jobs.order_by(|one, other| one.owner.cmp(&other.owner));
     if jobs.is_empty() {
         return writeln!(out, "No job is here.");
     }

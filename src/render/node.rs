@@ -86,8 +86,10 @@ fn sorted(owners: &[OwnerSets]) -> Vec<ListedRow<'_>> {
 
 /// Reasons that are printed before the rest is counted.
 const REASONS: usize = 6;
-/// The least that owners' names have.
+/// The least that owners' names have where the table fits with it.
 const LEAST: usize = 16;
+/// The least where it does not fit anyway: `slurm job 195613`, a container's id.
+const WHOLE: usize = 20;
 /// Characters of the users of one row.
 const USERS_WIDTH: usize = 16;
 
@@ -101,7 +103,9 @@ pub(super) fn write_owners(
     let lines = lines(rows);
     let table = columns(rows, &lines, gpus);
     // The sets leave so much to the name if no GPU's name is broken.
-    let room = usize::from(style.width).saturating_sub(table.least_width() + 4).max(LEAST);
+    let room = usize::from(style.width).saturating_sub(table.least_width() + 4);
+    // Columns may take a little less than they are counted for.
+    let room = if room + 4 < LEAST { WHOLE } else { room.max(LEAST) };
     let (room, last) = if style.all { (usize::MAX, Last::Runs) } else { (room, Last::Wraps) };
     let table = table.text("OWNER", |line| sanitize::short(&name(line.row), room, "…")).in_front();
     table.write(out, style, last)?;

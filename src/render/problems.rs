@@ -75,15 +75,16 @@ pub fn write_checks(out: &mut dyn Write, style: Style, answer: &DoctorAnswer) ->
     let checks = &answer.doctor;
     checks.iter().try_for_each(|check| one_check(out, style, check))?;
     let count = |state| checks.iter().filter(|check| check.state == state).count();
-    writeln!(
-        out,
-        "\n{} checks: {} ok, {} worth knowing, {} missing, {} unknown. gpumap-doctor(1) explains each.",
+    let counts = format!(
+        "{} checks: {} ok, {} worth knowing, {} missing, {} unknown. gpumap-doctor(1) explains each.",
         checks.len(),
         count(CheckState::Ok),
         count(CheckState::Note),
         count(CheckState::Missing),
         count(CheckState::Unknown)
-    )
+    );
+    writeln!(out)?;
+    wrap::write(out, "", 2, usize::from(style.width), &counts)
 }
 
 fn one_check(out: &mut dyn Write, style: Style, check: &DoctorCheck) -> io::Result<()> {

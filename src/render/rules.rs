@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::{Style, sanitize, wrap};
-use crate::model::{DeviceType, MAX_MAJOR, Verdict};
+use crate::model::{DeviceType, InOrder as _, MAX_MAJOR, Verdict};
 use crate::report::{Gpu, GpuNode, ListedRule, Policy, Unknown};
 
 /// A rule without its verdict: `c 195:0-2 rwm`, `a *:* rwm`, `c 195:* rw minor & 0x1
@@ -95,7 +95,7 @@ pub(super) fn gpus_first<'a>(rules: &'a [ListedRule], gpus: &[Gpu]) -> Vec<&'a L
         }
     };
     let mut rules: Vec<&ListedRule> = rules.iter().collect();
-    rules.sort_by_cached_key(rank);
+    rules.order_by_key(rank);
     rules
 }
 

@@ -133,10 +133,8 @@ pub fn write_limits(out: &mut dyn Write, style: Style, answer: &VgpuAnswer) -> i
     let all: Vec<&Process> = answer.processes.iter().collect();
     let inventory = answer.gpus.as_slice();
     if all.is_empty() {
-        return writeln!(
-            out,
-            "No process was seen that has limits of libvgpu.so or SoftMig, or was meant to have any."
-        );
+        let none = "No process was seen that has limits of libvgpu.so or SoftMig, or was meant to have any.";
+        return wrap::write(out, "", 2, usize::from(style.width), none);
     }
     writeln!(
         out,

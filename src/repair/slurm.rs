@@ -13,8 +13,8 @@ use crate::allocation::{Numbering, caller_list};
 use crate::analyse::{self, ProgramInForce, Stack};
 use crate::gpu;
 use crate::model::{
-    CgroupPath, Device, DeviceType, IntentionSource, Numbers, Owner, Request, RequestSet, Rule, Time,
-    Verdict, Writer,
+    CgroupPath, Device, DeviceType, InOrder as _, IntentionSource, Numbers, Owner, Request, RequestSet, Rule,
+    Time, Verdict, Writer,
 };
 use crate::observation::{Answer, Observation, Text};
 use crate::owner::Directory;
@@ -145,7 +145,7 @@ fn nearest(
             CgroupPath::new(path).is_at_or_below(CgroupPath::new(&cgroup.path)) && is_mine(&cgroup.path)
         })
         .collect();
-    around.sort_by_key(|cgroup| std::cmp::Reverse(cgroup.path.as_bytes().len()));
+    around.order_by_key(|cgroup| std::cmp::Reverse(cgroup.path.as_bytes().len()));
     for cgroup in around {
         let own = match &cgroup.own {
             Answer::Known(own) => own,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Finding, OwnerSets};
-use crate::model::Severity;
+use crate::model::{InOrder as _, Severity};
 
 /// An owner with all that is inside it.
 pub(crate) type ListedRow<'a> = (&'a OwnerSets, &'a [OwnerSets]);
@@ -13,7 +13,7 @@ pub(crate) type ListedRow<'a> = (&'a OwnerSets, &'a [OwnerSets]);
 pub(crate) fn sorted(owners: &[OwnerSets]) -> Vec<(usize, ListedRow<'_>)> {
     let tops = owners.iter().enumerate().filter(|(place, row)| *place == 0 || row.depth == 0);
     let mut tops: Vec<(usize, &OwnerSets)> = tops.collect();
-    tops.sort_by_key(|(_, top)| (top.owner.rank(), top.owner.job_id));
+    tops.order_by_key(|(_, top)| (top.owner.rank(), top.owner.job_id));
     let group = |(place, _)| place..=place + below(owners, place).len();
     let places = tops.into_iter().flat_map(group);
     places.filter_map(|place| Some((place, (owners.get(place)?, below(owners, place))))).collect()

@@ -7,7 +7,7 @@
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
-use crate::model::{CellState, GpuKey, MatrixOrder, Membership, Owner};
+use crate::model::{CellState, GpuKey, InOrder as _, MatrixOrder, Membership, Owner};
 use crate::report::{Gpu, Matrix, MatrixRow, RowKey};
 
 /// What the user chose.
@@ -26,7 +26,7 @@ pub struct Choice<'a> {
 pub fn rows(matrix: &Matrix, choice: Choice<'_>) -> Vec<usize> {
     let numbered: Vec<(usize, &MatrixRow)> = matrix.rows.iter().enumerate().collect();
     let mut groups: Vec<&[(usize, &MatrixRow)]> = numbered.chunk_by(|_, (_, next)| next.depth > 0).collect();
-    groups.sort_by(|a, b| match (a.first(), b.first()) {
+    groups.order_by(|a, b| match (a.first(), b.first()) {
         (Some((_, a)), Some((_, b))) => compare(choice.order, a, b),
         _ => std::cmp::Ordering::Equal,
     });

@@ -3,7 +3,7 @@
 
 use super::outcome::{Chosen, CountedDevice, Order, agreed};
 use super::variable::VariableState;
-use crate::model::{Certainty, SharedRole, Vendor, Verdict};
+use crate::model::{Certainty, InOrder as _, SharedRole, Vendor, Verdict};
 use crate::report::Gpu;
 
 /// A vendor's GPUs in one of the two possible worlds.
@@ -186,7 +186,7 @@ pub(super) fn cuda(population: &Population<'_>, variable: VariableState<'_>) -> 
 /// that one.
 pub(super) fn rocm(population: &Population<'_>) -> (Vec<usize>, Order) {
     let mut places = population.allowed.clone();
-    places.sort_by_key(|place| population.gpu(*place).minor);
+    places.order_by_key(|place| population.gpu(*place).minor);
     let address = |place: &usize| address(population.gpu(*place));
     let agree = places.iter().all(|place| population.gpu(*place).minor.is_some())
         && places.iter().all(|place| address(place).is_some())

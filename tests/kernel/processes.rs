@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use gpumap::model::{DeviceType, ProblemCode};
 use gpumap::observation::{Answer, Detail, Environment, HeldDevice, Observation, Process};
-use gpumap::observe::{self, ObserveError, Options};
+use gpumap::observe::{self, CgroupTarget, ObserveError, Options};
 
 use crate::support::victim::{Scratch, Victim};
 
@@ -391,4 +391,29 @@ fn measure(what: &str, look: impl Fn() -> Observation, count: usize) {
         (start.elapsed(), self::used() - used)
     });
     println!("{what}: {:?} (wall, CPU)", best.min().unwrap());
+}
+
+/// Make sure that a process that has ended in a cgroup that is gone, and that nobody waits
+/// for, takes nothing from an answer about the whole node: it has nothing open.
+#[test]
+fn ended_in_a_removed_cgroup() {
+    let Some(_host) = host::shared() else { return };
+    let tree = Tree::new(&crate::support::cgroup::mount().unwrap());
+    let place = tree.child("gone");
+    let script = format!("echo $$ > {}/cgroup.procs", place.display());
+    let mut child = Command::new("sh").args(["-c", &script]).spawn().unwrap();
+    // It is left unwaited for; its cgroup can go as soon as it has ended.
+    let end = Instant::now() + Duration::from_secs(60);
+    while fs::remove_dir(&place).is_err() {
+        assert!(Instant::now() < end, "its cgroup does not go");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // The young may have begun while the cgroups were read, and are left out in any case.
+    std::thread::sleep(Duration::from_secs(6));
+    let seen = observe::cgroups(&Options::default(), &[CgroupTarget::all()]).unwrap();
+    let pid = child.id().to_string();
+    let about =
+        seen.errors.iter().find(|problem| problem.why.contains("left out") && problem.why.contains(&pid));
+    assert_eq!(about, None);
+    child.wait().unwrap();
 }

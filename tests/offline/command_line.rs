@@ -119,7 +119,7 @@ fn own_access_of_a_saved_node() {
 #[test]
 fn jobs() {
     let forms = "'4711_x': not a job; write its number, such as 4711, or its SLUID, such as sEKNKTV3WPV500; \
-                 a step as 4711.0, 4711.batch; an array task as 4711_3";
+                 a step as 4711.0, 4711.batch; an array task as 4711_3; gpumap job lists those that are here";
     for args in
         [&["job", "4711_x"][..], &["leftovers", "--job", "4711_x"], &["check", "--job", "4711_x", "c 1:3"]]
     {

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use super::super::layout::{Account, EVERYBODY, OTHERS, ROOMS};
 use crate::activity::ActivityError;
 use crate::loader::Loaded;
-use crate::model::CountTable;
+use crate::model::{CountTable, InOrder as _};
 use crate::observation::{
     Activity, DURATION_CLASSES, InterceptedCalls, LostRoom, ProcessActivity, TIME_CLASSES,
 };
@@ -32,7 +32,7 @@ pub(super) fn fill(loaded: &dyn Loaded, activity: &mut Activity) -> Result<(), A
     }
     for process in activity.processes.iter_mut().filter(|process| !process.executed) {
         let mut calls = rows.remove(&(process.pid, process.start_time)).unwrap_or_default();
-        calls.sort_by(|a, b| b.ns.cmp(&a.ns).then_with(|| a.function.cmp(&b.function)));
+        calls.order_by(|a, b| b.ns.cmp(&a.ns).then_with(|| a.function.cmp(&b.function)));
         process.intercepted = calls;
     }
     for (key, value) in loaded.entries("accounts")? {

@@ -7,7 +7,7 @@ use super::amounts::seconds;
 use super::clock::Clock;
 use super::process::{Known, by_device};
 use super::{amounts, error_name};
-use crate::model::{CountTable, GpuKey, Owner};
+use crate::model::{CountTable, GpuKey, InOrder as _, Owner};
 use crate::observation::{ActivityReading, ErrorCount, GpuTotals, Observation, OwnerTotals, ProcessActivity};
 use crate::owner::JobName;
 use crate::report;
@@ -230,7 +230,7 @@ pub(super) fn totals_of(observation: &Observation) -> Vec<report::OwnerWork> {
     let Some(reading) = observation.activity.as_deref() else { return Vec::new() };
     let clock = Clock::of(reading);
     let mut all: Vec<report::OwnerWork> = reading.totals.iter().map(|totals| owner(clock, totals)).collect();
-    all.sort_by_cached_key(|one| {
+    all.order_by_key(|one| {
         let work = one.gpus.iter().map(|gpu| gpu.counts.enqueued()).fold(0, u64::saturating_add);
         (std::cmp::Reverse(work), one.owner.clone())
     });

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::amounts;
 use super::amounts::rates;
-use crate::model::{CgroupPath, CountTable, GpuKey, Owner};
+use crate::model::{CgroupPath, CountTable, GpuKey, InOrder as _, Owner};
 use crate::observation::ActivityReading;
 use crate::report::{
     ActiveProcess, Activity, Gpu, GpuSet, GpuUse, LostCalls, MemoryUse, NodeAnswer, OwnerActivity, Process,
@@ -23,7 +23,7 @@ pub(super) fn of(activity: &Activity) -> Vec<OwnerActivity> {
         together(owner, &processes, activity.interval_seconds)
     };
     let mut owners: Vec<OwnerActivity> = by_owner.into_iter().map(one).collect();
-    owners.sort_by_key(|owner| {
+    owners.order_by_key(|owner| {
         Reverse((owner.interval.map_or(0, |work| work.enqueued()), owner.counts.enqueued()))
     });
     owners
@@ -34,7 +34,7 @@ fn together(owner: Option<Owner>, processes: &[&ActiveProcess], interval: Option
     let work = uses.iter().filter_map(|one| one.interval).fold(Work::default(), amounts::sum);
     let mut gpus: Vec<GpuKey> =
         uses.iter().filter_map(|one| one.instance.clone().or_else(|| one.gpu.clone())).collect();
-    gpus.sort();
+    gpus.order();
     gpus.dedup();
     OwnerActivity {
         owner,
@@ -200,16 +200,16 @@ fn union<'a>(sets: impl Iterator<Item = Option<&'a GpuSet>>, gpus: &[Gpu]) -> Gp
 fn tidied(mut set: GpuSet, inventory: &[Gpu]) -> GpuSet {
     let place = |key: &GpuKey| inventory.iter().position(|gpu| gpu.key == *key);
     if let Some(gpus) = &mut set.gpus {
-        gpus.sort_by_key(|key| (place(key), key.clone()));
+        gpus.order_by_key(|key| (place(key), key.clone()));
         gpus.dedup();
     }
-    set.instances.sort();
+    set.instances.order();
     set.instances.dedup();
-    set.why.sort();
+    set.why.order();
     set.why.dedup();
     let certain = set.gpus.clone().unwrap_or_default();
     set.unknown.retain(|key| !certain.contains(key));
-    set.unknown.sort_by_key(|key| (place(key), key.clone()));
+    set.unknown.order_by_key(|key| (place(key), key.clone()));
     set.unknown.dedup();
     set
 }

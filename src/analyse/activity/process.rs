@@ -9,7 +9,7 @@ use super::clock::{Clock, Waiting};
 use super::device::{Meaning, Witnesses};
 use super::error_name;
 use super::neighbours::{FirstLook, Neighbours, ProcessLocation, SetFlags};
-use crate::model::{GpuEvidence, GpuKey, InForce, Owner};
+use crate::model::{GpuEvidence, GpuKey, InForce, InOrder as _, Owner};
 use crate::observation::{
     CallUnderWay, ContextSums, DURATION_CLASSES, ErrorCount, GpuApi, InterceptedCalls, ProcessActivity,
     ResolvedDevice, StreamSums,
@@ -51,7 +51,7 @@ impl Known {
             Some(ResolvedDevice { api: *api, ordinal: *ordinal, gpu, instance, by: meaning.by })
         };
         let mut all: Vec<ResolvedDevice> = self.devices.iter().filter_map(one).collect();
-        all.sort_by_key(|one| (one.api, one.ordinal));
+        all.order_by_key(|one| (one.api, one.ordinal));
         all
     }
 }
@@ -109,7 +109,7 @@ impl Reader<'_> {
             }
         }
         let busy = |one: &GpuUse| (one.interval.map_or(0, |work| work.enqueued()), one.counts.enqueued());
-        gpus.sort_by_key(|one| Reverse(busy(one)));
+        gpus.order_by_key(|one| Reverse(busy(one)));
         let interception = self.interception(counted, &gpus);
         let place = place
             .map(|place| (Some(place.cgroup), place.cgroup_hex, place.owner, place.user, place.user_hex));
@@ -314,7 +314,7 @@ fn merge(one: &mut GpuUse, other: GpuUse, interval: Option<f64>) {
             None => one.durations.push(class),
         }
     }
-    one.durations.sort_by(|a, b| a.from_seconds.total_cmp(&b.from_seconds));
+    one.durations.order_by(|a, b| a.from_seconds.total_cmp(&b.from_seconds));
     if let (Some(streams), Some(more)) = (&mut one.streams, other.streams) {
         streams.extend(more);
     }

@@ -139,6 +139,7 @@ pub(super) fn add(error: &mut clap::Error) {
         ErrorKind::InvalidSubcommand => {
             text(error, ContextKind::InvalidSubcommand).as_deref().and_then(meant_command)
         }
+        ErrorKind::MissingRequiredArgument => missing(error),
         ErrorKind::UnknownArgument => text(error, ContextKind::InvalidArg).as_deref().and_then(option),
         _ => None,
     };
@@ -186,6 +187,21 @@ fn meant_command(word: &str) -> Option<String> {
         return Some(format!("'gpumap job {word}' shows a job, 'gpumap pid {word}' a process"));
     }
     word.starts_with('/').then(|| format!("'gpumap cgroup {word}' shows a cgroup"))
+}
+
+/// What to type where nothing was named.
+fn missing(error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::Strings(arguments)) = error.get(ContextKind::InvalidArg) else { return None };
+    let is = |name: &str| arguments.iter().any(|argument| argument.starts_with(name));
+    match () {
+        () if is("--job") => {
+            Some("'gpumap job' lists the jobs that are here, 'gpumap free' who holds GPUs".to_owned())
+        }
+        () if is("<PID>") => {
+            Some("'gpumap pid $(pgrep -d' ' NAME)' names the processes of a name".to_owned())
+        }
+        () => None,
+    }
 }
 
 /// What to type where an option belongs to a command.

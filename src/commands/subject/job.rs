@@ -45,7 +45,7 @@ pub(crate) fn one(invocation: &Invocation<'_>, id: Option<&str>, from_env: bool)
 /// A job's or a step's name.
 pub(crate) fn parse(id: &str) -> Result<AskedJob, Failure> {
     AskedJob::parse(id).ok_or_else(|| {
-        let needs = "write its number, such as 4711, or its SLUID, such as sEKNKTV3WPV500; a step as 4711.0, 4711.batch; an array task as 4711_3";
+        let needs = "write its number, such as 4711, or its SLUID, such as sEKNKTV3WPV500; a step as 4711.0, 4711.batch; an array task as 4711_3; gpumap job lists those that are here";
         Failure::new(ProblemCode::Usage, format!("'{id}'"), "not a job", needs)
     })
 }

@@ -145,7 +145,7 @@ pub(super) fn unlisted(
 /// be. That is usual for those that have just begun.
 pub(super) fn tell(options: &Options, elsewhere: &[Process], log: &mut Log) {
     let now = clock::ticks_since_boot();
-    let is_old = |process: &&Process| process.start_time.saturating_add(YOUNG) < now;
+    let is_old = |process: &&Process| process.start_time.saturating_add(YOUNG) < now && !is_dead(process);
     let old: Vec<u32> = elsewhere.iter().filter(is_old).map(|process| process.pid).collect();
     if old.is_empty() {
         return;
@@ -154,6 +154,12 @@ pub(super) fn tell(options: &Options, elsewhere: &[Process], log: &mut Log) {
     let who = refusals::who(&options.proc, old.get(..3).unwrap_or(&old), count);
     let why = format!("left out: in a cgroup that was not read, or was made while the others were{who}");
     log.add(ProblemCode::Unreadable, refusals::counted(&old), why, "another try");
+}
+
+/// Whether no thread of it runs any more: its parent has not asked how it ended, and its cgroup
+/// may be gone. It has nothing open.
+fn is_dead(process: &Process) -> bool {
+    matches!(process.state, Some('Z' | 'X')) && process.threads.is_some_and(|threads| threads <= 1)
 }
 
 /// The processes that were found.

@@ -8,6 +8,7 @@ use nix::errno::Errno;
 
 use super::helpers::{Depth, HelperPool, Requests};
 use super::memory::{self, Memory};
+use crate::model::InOrder as _;
 use crate::observation::Text;
 use crate::observe::cgroups::hierarchy::Hierarchy;
 use crate::observe::options::Options;
@@ -96,7 +97,7 @@ pub(in crate::observe) fn sockets(process: &Dir) -> Result<Vec<Text>, Errno> {
     let lines = table.split(|byte| *byte == b'\n').filter_map(bound);
     let own = lines.filter(|(inode, name)| inodes.contains(inode) && job_of_socket(name).is_some());
     let mut names: Vec<Text> = own.map(|(_, name)| name.into()).collect();
-    names.sort();
+    names.order();
     names.dedup();
     Ok(names)
 }

@@ -19,14 +19,15 @@ const CGROUP_CONF: &[&str] = &["constraindevices", "cgroupplugin"];
 const GRES_CONF: &[&str] = &["name", "nodename", "autodetect"];
 
 /// Collects the three files, and the version of the plugins. All three are looked for
-/// where the slurmd that runs has its `slurm.conf`, or else where one is found, below the
-/// root of the GPUs' files.
+/// where the slurmd that runs has its `slurm.conf`; without one where a file is found below
+/// the root of the GPUs' files.
 pub(super) fn collect(options: &Options) -> SlurmSetup {
-    let root = &options.gpu_root;
     let (daemons, unseen) = match slurm_daemon::all(&options.proc) {
         Ok(daemons) => (daemons, None),
         Err(why) => (Vec::new(), Some(why)),
     };
+    // A slurmd that is seen has gpumap's own root directory, whatever GPUs are listed from.
+    let root = if daemons.is_empty() { options.gpu_root.as_path() } else { Path::new("/") };
     let mut log = Log::new(None);
     let site = site_config::read(options, &mut log).slurm;
     let unread = log.problems.first().map(|problem| format!("{}: {}", problem.what, problem.why));
@@ -36,8 +37,8 @@ pub(super) fn collect(options: &Options) -> SlurmSetup {
     // What the caller names is a path of his own.
     let (gres_root, gres_places) = match (&options.gres_conf, places.gres_conf()) {
         (Some(path), _) => (Path::new("/"), vec![path.clone()]),
-        (None, Some(path)) => (root.as_path(), vec![path.to_owned()]),
-        (None, None) => (root.as_path(), beside("gres.conf")),
+        (None, Some(path)) => (root, vec![path.to_owned()]),
+        (None, None) => (root, beside("gres.conf")),
     };
     let (gres_conf, gres_text) = first(gres_root, &gres_places, GRES_CONF).unzip();
     let is_found = slurm_conf.is_some() || gres_conf.is_some();

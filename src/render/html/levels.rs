@@ -7,7 +7,7 @@ use super::super::names::counted;
 use super::super::{owner, sanitize};
 use super::text::View;
 use super::{rules, text};
-use crate::model::Verdict;
+use crate::model::{InOrder as _, Verdict};
 use crate::report::{Cgroup, PageLevel, PageProgram, PageReturn, PageStack};
 
 /// Cgroups of a stack that are listed below its first one.
@@ -107,7 +107,7 @@ fn table(view: &View<'_>, number: usize, stack: &PageStack) -> Markup {
         .flat_map(|level| level.programs.iter().map(|program| (level.path.as_str(), program)))
         .filter(|(_, program)| program.order.is_some())
         .collect();
-    running.sort_by_key(|(_, program)| program.order);
+    running.order_by_key(|(_, program)| program.order);
     html! {
         table.ways {
             thead { tr { th { "Program" } @for column in &view.page.columns { th { bdi { (text::column(view, column)) } } } } }

@@ -10,7 +10,7 @@ use nix::libc;
 
 use super::error::ApplyError;
 use crate::analyse;
-use crate::model::{CgroupPath, Device, DeviceType, Request, Verdict};
+use crate::model::{CgroupPath, Device, DeviceType, InOrder as _, Request, Verdict};
 use crate::observation::{Cgroup, Observation, Text};
 use crate::observe::verify::{self, Node};
 use crate::observe::{self, CgroupTarget, ObserveError, Options};
@@ -141,7 +141,7 @@ fn nodes(options: &Options, now: &Observation, rules: &[ListedRule]) -> (Vec<Nod
     character_devices(&dev, Path::new("/dev"), true, &mut found, &mut unread);
     // Neighbours of the same driver are asked about too: they must not have changed.
     nodes.extend(found.into_iter().filter(|node| majors.contains(&node.major)));
-    nodes.sort_by_key(|node| (!wanted.contains(&(node.major, node.minor)), node.major, node.minor));
+    nodes.order_by_key(|node| (!wanted.contains(&(node.major, node.minor)), node.major, node.minor));
     nodes.dedup_by_key(|node| (node.major, node.minor));
     nodes.truncate(NODE_LIMIT);
     (nodes, unread)

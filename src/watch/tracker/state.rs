@@ -11,6 +11,7 @@ use jiff::Timestamp;
 
 use super::Tracker;
 use super::environment::{Effect, shorten, value};
+use crate::model::InOrder as _;
 use crate::observation::{Answer, Environment};
 use crate::observe::processes::environment_poll::PolledEnvironment;
 use crate::report::Asked;
@@ -173,7 +174,7 @@ impl Tracker {
         };
         let known = self.processes.values().filter(|state| !lost(state));
         let mut all: Vec<SavedProcess> = known.filter_map(of).collect();
-        all.sort_by_key(|one| one.pid);
+        all.order_by_key(|one| one.pid);
         all
     }
 }

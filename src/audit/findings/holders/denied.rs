@@ -8,7 +8,7 @@ use crate::audit::finding::Reported;
 use crate::audit::kind::Kind;
 use crate::audit::tenants::{Place, Tenant, names, number, owners};
 use crate::audit::{finding, wording};
-use crate::model::{DeviceType, Request, Severity, Verdict};
+use crate::model::{DeviceType, InOrder as _, Request, Severity, Verdict};
 use crate::report::{Finding, Gpu, Process};
 
 pub(super) const HELD_NOT_ALLOWED: Kind = Kind {
@@ -87,7 +87,7 @@ fn numbers<'a>(facts: &Facts<'a>, process: &Process) -> Vec<(usize, &'a Gpu, Num
             Some((at, gpu, open))
         })
         .collect();
-    found.sort_by_key(|(_, gpu, open)| number(gpu) != Some(*open));
+    found.order_by_key(|(_, gpu, open)| number(gpu) != Some(*open));
     found
 }
 

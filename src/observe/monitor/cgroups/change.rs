@@ -321,9 +321,54 @@ fn attached(programs: Vec<u32>, flags: u32) -> Answer<Attached> {
     Answer::Known(Attached { programs, flags, ..Attached::default() })
 }
 
-/// Whether a cgroup's name is that of a job, container, pod or virtual machine as a whole.
+/// Whether a cgroup's name is that of a job, container, pod or virtual machine as a whole. One
+/// beside it that serves it, such as that of a container's monitor, is none of its own.
 fn is_workload(path: &Text) -> bool {
-    let of = |path: &[u8]| owner::of_path(path).filter(Owner::is_workload).map(|owner| owner.whole());
+    let of = |path: &[u8]| owner::of_path(path).filter(Owner::is_workload);
     let above = CgroupPath::new(path).parent().and_then(|above| of(above.as_bytes()));
-    of(path.as_bytes()).is_some_and(|own| Some(own) != above)
+    let own = of(path.as_bytes()).filter(|own| own.part.is_none());
+    own.is_some_and(|own| above.is_none_or(|above| above.whole() != own.whole()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that a job, a pod and a container begin once each, however many cgroups they
+    /// have.
+    #[test]
+    fn workloads() {
+        let id = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+        let pod = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod4f5a1b3c_0d2e_4f60_8a1b_2c3d4e5f6071.slice";
+        let plain = "/kubepods/besteffort/pod4f5a1b3c-0d2e-4f60-8a1b-2c3d4e5f6071";
+        let whole = [
+            pod.to_owned(),
+            format!("{pod}/cri-containerd-{id}.scope"),
+            format!("{pod}/crio-{id}.scope"),
+            plain.to_owned(),
+            format!("{plain}/{id}"),
+            format!("/system.slice/docker-{id}.scope"),
+            "/system.slice/slurmstepd.scope/job_7".to_owned(),
+        ];
+        let parts = [
+            "/kubepods.slice".to_owned(),
+            "/kubepods.slice/kubepods-burstable.slice".to_owned(),
+            "/kubepods/besteffort".to_owned(),
+            format!("{pod}/crio-conmon-{id}.scope"),
+            format!("{pod}/crio-{id}.scope/container"),
+            format!("{pod}/cri-containerd-{id}.scope/init.scope"),
+            format!("{pod}/cri-containerd-{id}.scope/system.slice/sshd.service"),
+            format!("{plain}/{id}/worker"),
+            "/system.slice/slurmstepd.scope/job_7/step_0/user/task_0".to_owned(),
+            "/system.slice/slurmstepd.scope/job_7/step_batch/slurm".to_owned(),
+            "/system.slice/slurmstepd.scope/system".to_owned(),
+            "/system.slice/sshd.service".to_owned(),
+        ];
+        for path in &whole {
+            assert!(is_workload(&Text::from(path.as_str())), "{path}");
+        }
+        for path in &parts {
+            assert!(!is_workload(&Text::from(path.as_str())), "{path}");
+        }
+    }
 }
