@@ -40,16 +40,17 @@ fn sorted(count: usize, compare: &mut dyn FnMut(usize, usize) -> Ordering) -> Ve
     places
 }
 
-/// Moves to each place what is to stand there: the thing that was at `places[place]`.
+/// Moves to each place what is to stand there: the thing that was at `places[place]`. Each
+/// round of places that exchange their things is gone through once.
 fn arrange<T>(things: &mut [T], mut places: Vec<usize>) {
-    for place in 0..things.len() {
-        let mut from = places[place];
-        // What was there has been exchanged with what is wanted at that place.
-        while from < place {
-            from = places[from];
+    for start in 0..things.len() {
+        let mut at = start;
+        while places[at] != start {
+            let from = std::mem::replace(&mut places[at], at);
+            things.swap(at, from);
+            at = from;
         }
-        places[place] = from;
-        things.swap(place, from);
+        places[at] = at;
     }
 }
 

@@ -241,7 +241,7 @@ fn large_maps() {
         let question = format!("{device} rw");
         let expected = if allowed.contains(Request::ReadWrite) { "allow" } else { "deny" };
         let proof = text(&gpumap(&["explain", "--cgroup", &path, &question]));
-        let is_followed = proof.contains(&format!("   returns {expected}; "));
+        let is_followed = proof.contains(&format!("   returns {expected}: "));
         assert!(is_followed && proof.ends_with(&format!("Verdict: {expected}\n")), "{question}: {proof}");
     }
 }

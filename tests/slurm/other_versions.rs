@@ -7,6 +7,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use super::job_cgroups::{check_cgroups, check_jobs, check_mig};
 use crate::support::host;
@@ -125,6 +126,9 @@ fn check_requeued(cluster: &Cluster, slurm: &str) {
     cluster.run("scontrol", &["requeue", &id]);
     // Slurm waits two minutes else, for credentials to expire.
     cluster.wait_until("pending again", || cluster.run("squeue", &["-h", "-o%t", "-j", &id]).trim() == "PD");
+    // A credential of the second in which the old one was revoked counts as revoked, too.
+    let revoked = Instant::now();
+    cluster.wait_until("a later second", || revoked.elapsed() > Duration::from_secs(2));
     cluster.run("scontrol", &["update", &format!("JobId={id}"), "StartTime=now"]);
     let new = before.pid("pid1");
     let after = before.again();

@@ -293,6 +293,8 @@ __attribute__((destructor)) static void tell(void)
 
 	if (!file)
 		return;
+	/* One write: processes that end together do not write into each other's lines. */
+	setvbuf(file, NULL, _IOFBF, 1 << 17);
 	for (struct stream *s = streams; s; s = s->next) {
 		fprintf(file, "stream %lu %lu", s->context ? s->context->shown : 0, s->handle);
 		for (int i = 0; i < SUMS; i++)
