@@ -287,6 +287,8 @@ static int stream_waits(struct stream *stream, struct event *event)
 	return 0;
 }
 
+static char all_at_once[1 << 17];
+
 __attribute__((destructor)) static void tell(void)
 {
 	FILE *file = getenv("TRUTH") ? fopen(getenv("TRUTH"), "a") : NULL;
@@ -294,7 +296,7 @@ __attribute__((destructor)) static void tell(void)
 	if (!file)
 		return;
 	/* One write: processes that end together do not write into each other's lines. */
-	setvbuf(file, NULL, _IOFBF, 1 << 17);
+	setvbuf(file, all_at_once, _IOFBF, sizeof all_at_once);
 	for (struct stream *s = streams; s; s = s->next) {
 		fprintf(file, "stream %lu %lu", s->context ? s->context->shown : 0, s->handle);
 		for (int i = 0; i < SUMS; i++)
