@@ -133,6 +133,7 @@ fn summary(facts: &Facts<'_>, granted: &CallerAllocation, scope: &AuditScope) ->
         remarks.push("the job has no cgroup here".to_owned());
     }
     remarks.extend(analyse::unknown_parts(payload).into_iter().map(|what| format!("it is not known {what}")));
+    remarks.extend(findings::refusals_lost(facts));
     Audit {
         checked: Checked {
             cgroups: facts.places.len(),

@@ -29,6 +29,7 @@ use super::kind::{Family, Kind};
 
 pub(super) use driver_not_loaded::{gpus_without_driver, is_only_about};
 pub(super) use holders::is_standing;
+pub(super) use refused::lost as refusals_lost;
 pub use units::ACCESS_LOST;
 pub(super) use verdicts::mismatches;
 

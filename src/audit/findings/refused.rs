@@ -52,6 +52,18 @@ fn find(facts: &Facts<'_>) -> Vec<Finding> {
     found.collect()
 }
 
+/// Says that refusals are missing among those that are kept, if some are: a process that tried
+/// a GPU of another job may be among them.
+pub(in crate::audit) fn lost(facts: &Facts<'_>) -> Option<String> {
+    let lost = facts.observation().refusals.as_ref()?.lost;
+    (lost > 0).then(|| {
+        format!(
+            "gpumap denials had no room for refusals ({lost} since it began): who tried GPUs of others may be \
+             missing"
+        )
+    })
+}
+
 /// How often processes of a tenant were lately refused a GPU that it was allocated, as a clause.
 pub(super) fn in_vain(facts: &Facts<'_>, tenant: &Tenant<'_>, gpu: &Gpu) -> Option<String> {
     let places = by_place(facts).into_iter().filter(|(place, _)| tenant.own.contains(place));

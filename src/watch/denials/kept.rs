@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::places::TICK;
 use super::record::{DenialKey, DenialSum};
 use crate::model::{Device, Time};
 use crate::observation::{Refusals, RefusedDevice};
@@ -13,8 +14,6 @@ const HOUR: u64 = 3_600_000_000_000;
 /// Accounts, and processes with their devices of one account, that have room.
 const ACCOUNTS: usize = 64;
 const OWN: usize = 128;
-/// Nanoseconds of a clock tick of `/proc` (`USER_HZ` is 100 everywhere).
-const TICK: u64 = 10_000_000;
 
 /// A process (pid and start), the id of its cgroup, and a device.
 type Who = (u32, u64, u64, Device);

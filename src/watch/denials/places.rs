@@ -40,7 +40,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// How long an observation of a cgroup serves: its programs may change.
 const FRESH: Duration = Duration::from_millis(100);
 /// Nanoseconds of a clock tick of `/proc` (`USER_HZ` is 100 everywhere).
-const TICK: u64 = 10_000_000;
+pub(super) const TICK: u64 = 10_000_000;
 /// How long decoding the programs of a cgroup may take. Nothing waits for it but other looks.
 const DECODING: Duration = Duration::from_secs(10);
 /// Said where nobody looked.
