@@ -39,6 +39,8 @@ pub struct Config {
 pub struct Mig {
     /// A file with what `nvidia-smi -L` printed.
     pub list: Option<String>,
+    /// What prints that if it is run with `-L`.
+    pub program: Option<String>,
 }
 
 /// Sharing by design.

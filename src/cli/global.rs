@@ -52,8 +52,8 @@ pub struct Global {
     pub gres_conf: Option<PathBuf>,
     /// A file with the output of `nvidia-smi -L`, which has the UUIDs of MIG instances.
     ///
-    /// The kernel does not tell them. The default is the file that the table
-    /// mig of /etc/gpumap.toml names; see FILES in gpumap(1).
+    /// The kernel does not tell them. The default is the file, or the program,
+    /// that the table mig of /etc/gpumap.toml names; see FILES in gpumap(1).
     #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath, hide_short_help = true)]
     pub mig_list: Option<PathBuf>,
     /// Stop observing after this time, such as 500ms or 2s, and answer with what

@@ -1,11 +1,13 @@
 //! UUIDs of MIG instances, which no file of the kernel tells: from the output of
-//! `nvidia-smi -L`, where the administrator names a file of it.
+//! `nvidia-smi -L`, where the administrator names a file of it or the program.
 //!
 //! The list has the instances of a GPU by a number that counts from 0, and not the ids of
 //! the instances. Where a GPU has one compute instance, that is the one. Where it has
 //! several, they are taken to be counted in the order of their ids, as the tables of the
 //! MIG User Guide show them; that is assumed, and only where the list has as many. Lines
 //! `MIG-GPU-UUID/GI/CI MIG-UUID`, which a script can write with NVML, are certain.
+
+use std::collections::BTreeMap;
 
 use crate::model::InOrder as _;
 use crate::observation::GpuFacts;
@@ -50,6 +52,21 @@ pub(super) fn name(facts: &GpuFacts, gpus: &mut [Gpu]) {
                 instance.uuid = Some(uuid.to_owned());
                 instance.uuid_assumed = false;
             }
+        }
+    }
+    forget_repeated(gpus);
+}
+
+/// A UUID that the list gives to several instances is that of none.
+fn forget_repeated(gpus: &mut [Gpu]) {
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    for uuid in gpus.iter().flat_map(|gpu| &gpu.mig).filter_map(|mig| mig.uuid.as_ref()) {
+        *seen.entry(uuid.to_ascii_lowercase()).or_default() += 1;
+    }
+    for mig in gpus.iter_mut().flat_map(|gpu| &mut gpu.mig) {
+        let times = mig.uuid.as_ref().and_then(|uuid| seen.get(&uuid.to_ascii_lowercase()));
+        if times.is_some_and(|times| *times > 1) {
+            (mig.uuid, mig.uuid_assumed) = (None, false);
         }
     }
 }
@@ -126,6 +143,8 @@ mod tests {
         assert_eq!(named(&LIST.replace("GPU-b", "GPU-a"), &[(1, Some(0)), (3, Some(0))]), [None, None]);
         let sure = format!("{LIST}MIG-GPU-a/3/0 MIG-11111111-2222-5333-8444-000000000007\n");
         assert_eq!(named(&sure, &[(1, Some(0)), (2, Some(0)), (3, Some(0))]), [None, None, text("7")]);
+        let twice = LIST.replace("000000000001", "000000000000");
+        assert_eq!(named(&twice, &[(1, Some(0)), (3, Some(0))]), [None, None]);
         let one = LIST.replace("MIG 1c", "XXX 1c");
         assert_eq!(named(&one, &[(7, Some(0))]), [text("0")]);
         for other in ["", "GPU 0: A (UUID: GPU-a)\n", "No devices found.\n", "MIG x: (UUID: MIG-1)\n"] {

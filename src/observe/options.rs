@@ -15,8 +15,8 @@ pub struct Options {
     pub proc: PathBuf,
     /// Prefix of the GPU inventory's paths.
     pub gpu_root: PathBuf,
-    /// A file with what `nvidia-smi -L` printed. By default the one that the site's
-    /// configuration names.
+    /// A file with what `nvidia-smi -L` printed. By default the file or the program that
+    /// the site's configuration names.
     pub mig_list: Option<PathBuf>,
     /// When to stop and return the facts so far.
     pub deadline: Option<Instant>,

@@ -1,6 +1,6 @@
 //! Reads what the site's configuration, `/etc/gpumap.toml`, says of facts: whose cgroups
 //! with other schedulers' names are, where Slurm's files are, and where a list of MIG
-//! instances is. What it says of findings is the audit's.
+//! instances is or what prints one. What it says of findings is the audit's.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
@@ -39,16 +39,18 @@ pub(super) struct SiteConfig {
 impl SiteConfig {
     /// Whether it says nothing of facts: then it does not matter who may write it.
     fn names_nothing(&self) -> bool {
-        self.owners.is_empty() && self.slurm == SlurmFiles::default() && self.mig.list.is_none()
+        self.owners.is_empty() && self.slurm == SlurmFiles::default() && self.mig == MigConfig::default()
     }
 }
 
 /// What it says of MIG.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(super) struct MigConfig {
     /// A file with what `nvidia-smi -L` printed.
     pub(super) list: Option<PathBuf>,
+    /// `nvidia-smi` itself, or what prints such a list too if it is run with `-L`.
+    pub(super) program: Option<PathBuf>,
 }
 
 /// Reads it; nothing where there is no file. A file that cannot be read, that others than
@@ -75,7 +77,7 @@ pub(super) fn read(options: &Options, log: &mut Log) -> SiteConfig {
             log.add(
                 ProblemCode::BadConfig,
                 name,
-                "others than root may write it, so it names no owners and no files",
+                "others than root may write it, so it names no owners, files and programs",
                 needs,
             );
             SiteConfig::default()
@@ -103,7 +105,7 @@ mod tests {
     use super::*;
 
     /// Make sure that a file that others than root may write names no owners, no files of
-    /// Slurm's and no list of MIG instances, which is said, and that what it says of
+    /// Slurm's, no list of MIG instances and no program, which is said, and that what it says of
     /// findings alone is no matter.
     #[test]
     fn writable_by_others() {
@@ -113,6 +115,7 @@ mod tests {
         let file = root.join(PATH);
         let named = [
             "[mig]\nlist = '/x'\n",
+            "[mig]\nprogram = '/x'\n",
             "[slurm]\ndirectory = '/x'\n",
             "[[owner]]\ncgroup = '/a/{job}'\nkind = 'a'\n",
         ];

@@ -24,6 +24,7 @@ pub mod namespace;
 pub mod notify;
 pub mod pidfd;
 pub mod probed;
+pub mod program;
 pub mod regular_file;
 pub mod retry;
 pub mod seccomp;

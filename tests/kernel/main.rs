@@ -27,6 +27,7 @@ mod hostile_threads;
 mod leftovers;
 mod listings;
 mod many_uids;
+mod mig_program;
 mod named_files;
 mod observation;
 mod partial_views;

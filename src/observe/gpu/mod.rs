@@ -4,6 +4,7 @@
 //! with `lstat`. A driver that does not exist is no error; a file that exists and
 //! may not be read is a [`Problem`].
 
+mod mig_list;
 mod tree;
 
 use std::collections::BTreeSet;
@@ -14,15 +15,10 @@ use std::path::Path;
 
 use super::options::Options;
 use super::problems::Log;
-use super::site_config;
 use crate::model::{DeviceType, ProblemCode};
 use crate::observation::{DeviceNode, GpuFacts, Problem};
-use crate::sys::dir::{open_readable, read_all};
 use crate::sys::retry::again;
 use tree::Tree;
-
-/// Bytes of a list of MIG instances.
-const LIST_LIMIT: usize = 1 << 20;
 
 /// Collects the GPU facts of a node, with the list of MIG instances that the caller or
 /// the site's configuration names, if there are instances.
@@ -31,20 +27,7 @@ pub(super) fn of_node(options: &Options, log: &mut Log) -> GpuFacts {
     if !facts.files.keys().any(|path| path.contains("/mig/")) {
         return facts;
     }
-    let named = options.mig_list.clone();
-    let named = named.or_else(|| site_config::read(options, log).mig.list);
-    let mig_list = named.and_then(|path| {
-        let mut text = Vec::new();
-        let read = open_readable(&path).and_then(|file| read_all(file, &mut text, LIST_LIMIT));
-        match read {
-            Ok(()) => Some(String::from_utf8_lossy(&text).into_owned()),
-            Err(errno) => {
-                log.failed(path.to_string_lossy(), errno);
-                None
-            }
-        }
-    });
-    GpuFacts { mig_list, ..facts }
+    GpuFacts { mig_list: mig_list::named(options, log), ..facts }
 }
 
 /// Collects the GPU facts below `gpu_root` (`/` on a live node).

@@ -5,8 +5,12 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 
 use libc::{c_long, pid_t};
+use nix::errno::Errno;
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use nix::unistd::Pid;
 
 use crate::sys::pidfd;
+use crate::sys::retry::again;
 
 /// The most children that this gpumap may leave behind.
 pub const MOST_LEFT_BEHIND: usize = 16;
@@ -79,6 +83,13 @@ impl Child {
     /// Its descriptor, readable when it has ended.
     pub(in crate::sys) fn pidfd(&self) -> Option<BorrowedFd<'_>> {
         self.0.as_ref()?.pidfd.as_ref().map(AsFd::as_fd)
+    }
+
+    /// How it has ended, or that it is still alive. It is not waited for by that, and keeps
+    /// its number.
+    pub(in crate::sys) fn ending(&self) -> Result<WaitStatus, Errno> {
+        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+        again(|| waitid(Id::Pid(Pid::from_raw(self.pid())), flags))
     }
 
     /// The letter of its state; `None` if that cannot be read.

@@ -21,7 +21,7 @@ pub struct Helper {
     /// Messages that the helper made since it was asked last, and before.
     made: EventFd,
     made_before: u64,
-    _child: Child,
+    child: Child,
 }
 
 impl Helper {
@@ -42,7 +42,7 @@ impl Helper {
         let made = again(|| EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK))?;
         abandoned::sweep();
         let child = child::fork(&other, &made, keep, work)?;
-        Ok(Self { channel: own, inbox: Vec::new(), made, made_before: 0, _child: child })
+        Ok(Self { channel: own, inbox: Vec::new(), made, made_before: 0, child })
     }
 
     /// Sends a message, which must be far smaller than a socket's buffer: this
@@ -86,10 +86,15 @@ impl Helper {
         self.made_before
     }
 
+    /// Its process.
+    pub(in crate::sys) fn child(&self) -> &Child {
+        &self.child
+    }
+
     /// Whether the helper is at work, as `/proc/PID/stat` has it: on a processor
     /// or ready for one, and not waiting for anything.
     pub fn is_running(&self) -> bool {
-        self._child.state() == Some(b'R')
+        self.child.state() == Some(b'R')
     }
 }
 
