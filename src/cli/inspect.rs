@@ -122,9 +122,10 @@ pub struct PidArgs {
 /// is a change at run time) and which GPUs result; rules and programs.
 ///
 /// ID is a job number, or a SLUID such as sEKNKTV3WPV500. Job 4711's steps are
-/// 4711.0, 4711.batch, 4711.extern. An array task (4711_3) and a component of a
-/// heterogeneous job (4711+1) are found by what the environments of their
-/// processes say; by their own number they are always found.
+/// 4711.0, 4711.batch, 4711.extern. Array tasks (4711_3, or those that are here of
+/// 4711_[3-5,9] or 4711_*) and a component of a heterogeneous job (4711+1) are found
+/// by what the environments of their processes say; by their own number they are
+/// always found.
 ///
 /// The exit status is that of `gpumap node`, or 2 if there is no such job here.
 #[derive(Debug, Args)]
@@ -138,7 +139,7 @@ Examples:
   gpumap --from node.json job 4711")]
 pub struct JobArgs {
     /// Jobs, by number or SLUID, or steps [default: list the jobs that are here].
-    #[arg(value_name = "ID", value_delimiter = ',', help_heading = "Arguments")]
+    #[arg(value_name = "ID", help_heading = "Arguments")]
     pub ids: Vec<String>,
     /// Add what processes do with their GPUs, as a running `gpumap activity --state`
     /// counts it; FILE is the file that it keeps.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueHint};
 
-use crate::model::CgroupPathBuf;
+use crate::model::{CgroupPathBuf, is_id};
 
 /// Options that choose the policy to ask.
 #[derive(Debug, Args)]
@@ -113,6 +113,9 @@ pub fn pid(text: &str) -> Result<u32, String> {
     let number = text.strip_prefix("/proc/").map_or(text, |rest| rest.trim_end_matches('/'));
     number.parse().map_err(|_| {
         let is_name = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+        if is_id(text.as_bytes()) {
+            return format!("not the number of a process; gpumap cgroup {text} finds a container or pod");
+        }
         match is_name && !text.is_empty() && text.bytes().any(|byte| byte.is_ascii_alphabetic()) {
             true => format!("not the number of a process; $(pgrep -d' ' {text}) has those of a name"),
             false => "not the number of a process".to_owned(),

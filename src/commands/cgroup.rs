@@ -1,8 +1,8 @@
 //! `gpumap cgroup`: what may be opened from cgroups.
 
 use super::files::saved;
-use super::invocation::View;
-use super::invocation::{Failure, Invocation};
+use super::invocation::{Failure, Invocation, View};
+use super::own_access;
 use crate::cli::{CgroupArgs, Exit};
 use crate::model::{CgroupPath, Owner, ProblemCode};
 use crate::observation::Observation;
@@ -26,6 +26,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &CgroupArgs) -> Result<
     for cgroup in jobs {
         cgroup.processes_below = below(invocation, &observation, &cgroup.path);
     }
+    own_access::add(invocation, &mut payload, |asked, own| asked == own);
     let view: View = if is_subtree { render::summary } else { render::cgroups };
     invocation.answer(&observation, payload, view)
 }

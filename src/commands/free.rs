@@ -32,9 +32,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &FreeArgs) -> Result<Ex
         error => error.into(),
     })?;
     let state = payload.free.state;
-    let all_seen = observation.errors.is_empty();
-    let complete = invocation
-        .answer(&observation, payload, |out, style, payload| render::free(out, style, payload, all_seen))?;
+    let complete = invocation.answer(&observation, payload, render::free)?;
     Ok(match state {
         Vacancy::Held => Exit::No,
         Vacancy::Unknown => Exit::Incomplete,

@@ -1,19 +1,17 @@
 //! `gpumap job`: what jobs were allocated, may open, ask for and hold.
 
-use std::path::Path;
-
 use super::files::{self, activity_state, saved};
 use super::invocation::{Failure, Invocation};
 use super::subject::allocation;
 use super::subject::job::{self, JobPart};
-use super::{check, node};
+use super::{node, own_access};
 use crate::analyse::{self, CallerAllocation, CommandAnswer};
 use crate::cli::{Exit, JobArgs};
-use crate::model::{CgroupPath, FailOn, Owner, Request};
+use crate::model::{FailOn, Owner};
 use crate::observation::Observation;
 use crate::observe::{self, CgroupTarget};
 use crate::owner::{AskedJob, AskedName, JobName};
-use crate::report::{AuditAnswer, Check, Finding, GpuNode, JobsAnswer, NodeAnswer};
+use crate::report::{AuditAnswer, Finding, JobsAnswer, NodeAnswer};
 use crate::{audit, render};
 
 /// Runs the command.
@@ -27,12 +25,12 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &JobArgs) -> Result<Exi
     let (mut observation, parts) = match saved::from_option(invocation)? {
         Some(mut observation) => {
             whole = is_for_people.then(|| observation.clone());
-            let parts = parts(&jobs, |name| job::in_observation(&observation, name))?;
+            let parts = parts(&jobs, |name| job::all_in_observation(&observation, name))?;
             job::narrow(&mut observation, &parts)?;
             (observation, parts)
         }
         None => {
-            let parts = parts(&jobs, |name| job::live(invocation, name))?;
+            let parts = parts(&jobs, |name| job::all_live(invocation, name))?;
             (live(invocation, &parts)?, parts)
         }
     };
@@ -46,9 +44,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &JobArgs) -> Result<Exi
         let is_its = |owner: &Owner| parts.iter().any(|part| part.job.is(owner));
         activity.totals.retain(|one| one.owner.as_ref().is_some_and(is_its));
     }
-    if invocation.global.from.is_none() {
-        payload.own_access = own_access(invocation, &payload);
-    }
+    own_access::add(invocation, &mut payload, |job, own| own.is_at_or_below(job));
     let found = if is_for_people { findings(invocation, whole, &parts)? } else { None };
     invocation.answer(&observation, payload, |out, style, payload| {
         render::jobs(out, style, payload)?;
@@ -84,21 +80,6 @@ fn findings(
     Ok(Some(found))
 }
 
-/// What the kernel lets gpumap itself open, where it runs in one of the jobs and may not read
-/// the programs in force there: it then has the answer that a user asks for.
-fn own_access(invocation: &Invocation<'_>, payload: &NodeAnswer) -> Option<Vec<Check>> {
-    let unread = payload.cgroups.iter().filter(|cgroup| cgroup.programs_unknown.is_some());
-    let own = observe::pid_cgroup(&invocation.options(), std::process::id()).ok()?;
-    let own = CgroupPath::new(&own);
-    unread.map(|cgroup| CgroupPath::new(&cgroup.path)).find(|path| own.is_at_or_below(*path))?;
-    let gates = payload.gpus.iter().flat_map(|gpu| gpu.nodes.iter().filter(|node| node.gate));
-    let ask = |node: &GpuNode| {
-        let (verdict, why) = check::own_access(Path::new(&node.path), Request::ReadWrite.into());
-        Check { device: node.path.clone(), verdict, why }
-    };
-    Some(gates.map(ask).collect())
-}
-
 /// The jobs that are here, where none was named.
 fn list(invocation: &mut Invocation<'_>, args: &JobArgs) -> Result<Exit, Failure> {
     let observation = node::whole(invocation, args.state.as_deref())?;
@@ -113,9 +94,14 @@ fn list(invocation: &mut Invocation<'_>, args: &JobArgs) -> Result<Exit, Failure
 
 fn parts(
     jobs: &[AskedJob],
-    number: impl Fn(&AskedName) -> Result<JobName, Failure>,
+    numbers: impl Fn(&AskedName) -> Result<Vec<JobName>, Failure>,
 ) -> Result<Vec<JobPart>, Failure> {
-    jobs.iter().map(|asked| Ok(JobPart { job: number(&asked.job)?, step: asked.step.clone() })).collect()
+    let mut parts = Vec::new();
+    for asked in jobs {
+        let part = |job| JobPart { job, step: asked.step.clone() };
+        parts.extend(numbers(&asked.job)?.into_iter().map(part));
+    }
+    Ok(parts)
 }
 
 fn live(invocation: &Invocation<'_>, parts: &[JobPart]) -> Result<Observation, Failure> {

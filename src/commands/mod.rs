@@ -21,6 +21,7 @@ mod generate;
 mod job;
 mod leftovers;
 mod node;
+mod own_access;
 mod page;
 mod pid;
 mod prog;

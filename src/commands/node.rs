@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::files::{self, activity_state, saved};
 use super::invocation::{Failure, Invocation};
+use super::own_access;
 use super::subject::allocation;
 use crate::analyse::{CallerAllocation, CommandAnswer};
 use crate::audit::{self, Config};
@@ -38,10 +39,11 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &NodeArgs) -> Result<Ex
             AuditOptions { allocated: granted.list, config: file, ..AuditOptions::default() };
         return compact(invocation, observation, &payload, Some(found));
     }
-    let payload = analyse::node(&observation, &granted, &invocation.decoding)?;
+    let mut payload = analyse::node(&observation, &granted, &invocation.decoding)?;
     if args.compact {
         return compact(invocation, observation, &payload, None);
     }
+    own_access::add(invocation, &mut payload, |asked, own| own.is_at_or_below(asked));
     invocation.answer(&observation, payload, render::node)
 }
 
@@ -55,8 +57,10 @@ fn with_findings(
         Ok((config, _)) => (config, None),
         Err(failure) => (Config::default(), Some(failure.to_string())),
     };
-    let (mut found, payload) = audit::audit_and_node(observation, granted, &config, &invocation.decoding)?;
+    let (mut found, mut payload) =
+        audit::audit_and_node(observation, granted, &config, &invocation.decoding)?;
     audit::judge(&mut found, FailOn::Never);
+    own_access::add(invocation, &mut payload, |asked, own| own.is_at_or_below(asked));
     invocation.answer(observation, payload, |out, style, payload| match &not_judged {
         None => render::node_with_findings(out, style, payload, &found),
         Some(why) => {

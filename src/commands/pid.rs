@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use super::own_access;
 use crate::analyse::CallerAllocation;
 use crate::cli::{Exit, PidArgs};
 use crate::commands::files;
@@ -37,6 +38,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &PidArgs) -> Result<Exi
     if let Some(path) = of_watch {
         add(invocation, path, &observation, &mut payload)?;
     }
+    own_access::add(invocation, &mut payload, |asked, own| asked == own);
     invocation.answer(&observation, payload, render::pids)
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
@@ -116,11 +115,7 @@ fn plan_all(invocation: &mut Invocation<'_>, args: &RepairArgs) -> Result<Exit, 
     }
     let state = repairs.iter().map(|repair| exit(repair.state)).fold(Exit::Yes, Exit::worst);
     let answer = RepairsAnswer { gpus: found.gpus, repairs };
-    let complete = observation.errors.is_empty();
-    let view = |out: &mut dyn io::Write, style, answer: &RepairsAnswer| {
-        render::repairs(out, style, answer, complete)
-    };
-    Ok(invocation.answer(&observation, answer, view)?.worst(state))
+    Ok(invocation.answer(&observation, answer, render::repairs)?.worst(state))
 }
 
 /// The exit status of a plan.

@@ -18,7 +18,7 @@ fn outcome(
     let cli = Cli::try_parse_from([&["gpumap"], args].concat()).unwrap();
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let streams = Streams { input: &mut [].as_slice(), out: &mut out, err: &mut err };
-    let exit = attempt(&cli, Style { width: 80, color: false, all: false }, streams, work);
+    let exit = attempt(&cli, Style::default(), streams, work);
     (exit.code(), out, String::from_utf8(err).unwrap())
 }
 

@@ -47,6 +47,21 @@ impl<'a> CgroupPath<'a> {
         self.0.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
     }
 
+    /// Whether somebody may mean this cgroup who calls it so: by its last name, with or without
+    /// the kind of a unit, or by the id of a container or pod, or the beginning of one, in it.
+    #[must_use]
+    pub fn may_be_called(self, word: &[u8]) -> bool {
+        let name = self.name();
+        let unit = name.rsplitn(2, |byte| *byte == b'.').last().unwrap_or(name);
+        if word.is_empty() || name == word || unit == word {
+            return !word.is_empty();
+        }
+        // systemd has '_' for the '-' of a pod's id.
+        let as_unit: Vec<u8> = word.iter().map(|byte| if *byte == b'-' { b'_' } else { *byte }).collect();
+        let has = |id: &[u8]| name.windows(id.len()).any(|part| part == id);
+        is_id(word) && (has(word) || has(&as_unit))
+    }
+
     /// The cgroup around it; `None` for the root.
     #[must_use]
     pub fn parent(self) -> Option<Self> {
@@ -161,9 +176,37 @@ impl AsRef<[u8]> for CgroupPathBuf {
     }
 }
 
+/// Letters of the shortest id that is taken for one: so many are shown of a commit, and fewer
+/// than any tool shows of a container.
+const ID: usize = 7;
+
+/// Whether a word may be the id of a container or pod, or its beginning: hexadecimal digits,
+/// with a letter, so that no job's number is taken for one.
+#[must_use]
+pub fn is_id(word: &[u8]) -> bool {
+    word.len() >= ID
+        && word.iter().all(|byte| byte.is_ascii_hexdigit() || matches!(byte, b'-' | b'_'))
+        && word.iter().any(u8::is_ascii_alphabetic)
+        && word.iter().any(u8::is_ascii_digit)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Make sure that a cgroup is found by its name, by a unit's name without its kind, and by
+    /// an id in it, and by no job's number.
+    #[test]
+    fn called() {
+        let is = |path: &str, word: &str| CgroupPath::new(path.as_bytes()).may_be_called(word.as_bytes());
+        assert!(is("/system.slice/job_2", "job_2") && is("/system.slice/sshd.service", "sshd"));
+        assert!(is("/docker/bc5e403af8fee1700869", "bc5e403af8fe"));
+        assert!(is("/system.slice/docker-bc5e403af8fee1700869.scope", "bc5e403af8fe"));
+        assert!(is("/kubepods.slice/kubepods-pod3a5b1c7e_1111_2222.slice", "3a5b1c7e-1111-2222"));
+        assert!(
+            !is("/slurm/job_12345678", "12345678") && !is("/docker/bc5e403af8fe", "bc5e") && !is("/a", "")
+        );
+    }
 
     /// Make sure that a name which only starts alike is not inside, and that
     /// everything is inside of the root.

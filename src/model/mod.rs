@@ -72,7 +72,7 @@ mod vacancy;
 mod vgpu;
 
 pub use activity::{CountTable, EngineTask, GpuEvidence, ProbeEngine};
-pub use cgroup_path::{CgroupPath, CgroupPathBuf};
+pub use cgroup_path::{CgroupPath, CgroupPathBuf, is_id};
 pub use device::{Device, DeviceType, MAX_MAJOR, MAX_MINOR, RuleType, Span};
 pub use environment::{
     ApiName, Certainty, CutCode, HOOK_VARIABLES, LIMIT_VARIABLES, VARIABLES, ValueState, choosing_variables,

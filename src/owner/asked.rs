@@ -1,5 +1,5 @@
 //! Jobs as people name them: by number or SLUID, or with a step as Slurm's tools print it
-//! (`4711`, `4711.0`, `4711.batch`, `4711_3`, `4711+1`).
+//! (`4711`, `4711.0`, `4711.batch`, `4711_3`, `4711_[3,7-9]`, `4711_*`, `4711+1`).
 //!
 //! Cgroups are named by the job's number alone. Only the environments of its
 //! processes say which number an array task or a component of a heterogeneous job
@@ -8,6 +8,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use super::Directory;
 use super::path_name::number;
@@ -78,6 +79,9 @@ pub enum AskedName {
     Own(JobName),
     /// `ARRAY_TASK`.
     ArrayTask(u64, u64),
+    /// `ARRAY_[TASK,FIRST-LAST]`: the tasks of these ranges that are here. `ARRAY_*`: all
+    /// that are here.
+    ArrayTasks(u64, Vec<RangeInclusive<u64>>),
     /// `LEADER+COMPONENT` of a heterogeneous job.
     Component(u64, u64),
 }
@@ -104,13 +108,21 @@ impl AskedJob {
 impl AskedName {
     fn parse(text: &str) -> Option<Self> {
         let numbers = |(a, b): (&str, &str)| Some((number(a.as_bytes())?, number(b.as_bytes())?));
-        if let Some(parts) = text.split_once('_') {
-            return numbers(parts).map(|(array, task)| Self::ArrayTask(array, task));
+        if let Some((array, tasks)) = text.split_once('_') {
+            return match ranges(tasks) {
+                Some(tasks) => Some(Self::ArrayTasks(number(array.as_bytes())?, tasks)),
+                None => numbers((array, tasks)).map(|(array, task)| Self::ArrayTask(array, task)),
+            };
         }
         if let Some(parts) = text.split_once('+') {
             return numbers(parts).map(|(leader, component)| Self::Component(leader, component));
         }
         JobName::parse(text).map(Self::Own)
+    }
+
+    /// Whether it may mean several jobs.
+    pub fn is_several(&self) -> bool {
+        matches!(self, Self::ArrayTasks(..))
     }
 
     /// The job's own name, where the name says it.
@@ -135,12 +147,17 @@ impl AskedName {
             Self::ArrayTask(array, task) => {
                 value("SLURM_ARRAY_JOB_ID") == Some(*array) && value("SLURM_ARRAY_TASK_ID") == Some(*task)
             }
+            Self::ArrayTasks(array, tasks) => {
+                let is_meant = |task| tasks.iter().any(|range| range.contains(&task));
+                value("SLURM_ARRAY_JOB_ID") == Some(*array)
+                    && value("SLURM_ARRAY_TASK_ID").is_some_and(is_meant)
+            }
             Self::Component(leader, _) => value("SLURM_JOB_ID") == Some(*leader),
         }
     }
 
     /// The numbers of the jobs that have this name, as their processes say: one,
-    /// unless no process says it or a process lies.
+    /// unless no process says it, a process lies, or the name means several.
     pub fn numbers(&self, observation: &Observation) -> BTreeSet<u64> {
         let directory = Directory::new(observation);
         let number = |process: &Process| {
@@ -154,6 +171,24 @@ impl AskedName {
         };
         observation.processes.iter().filter_map(number).collect()
     }
+}
+
+/// The tasks of an array that `*` or `[3,7-9]` means. squeue and sbatch put the number of
+/// tasks that run at a time behind them (`%2`), which names none.
+fn ranges(text: &str) -> Option<Vec<RangeInclusive<u64>>> {
+    if text == "*" {
+        return Some(vec![0..=u64::MAX]);
+    }
+    let list = text.strip_prefix('[')?.strip_suffix(']')?;
+    let list = match list.split_once('%') {
+        Some((list, limit)) => number(limit.as_bytes()).map(|_| list)?,
+        None => list,
+    };
+    let range = |text: &str| {
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        Some(number(first.as_bytes())?..=number(last.as_bytes())?)
+    };
+    list.split(',').map(range).collect()
 }
 
 impl AskedStep {
@@ -192,6 +227,15 @@ impl fmt::Display for AskedName {
         match self {
             Self::Own(name) => name.fmt(f),
             Self::ArrayTask(array, task) => write!(f, "{array}_{task}"),
+            Self::ArrayTasks(array, tasks) if *tasks == [0..=u64::MAX] => write!(f, "{array}_*"),
+            Self::ArrayTasks(array, tasks) => {
+                let range = |range: &RangeInclusive<u64>| match (range.start(), range.end()) {
+                    (first, last) if first == last => first.to_string(),
+                    (first, last) => format!("{first}-{last}"),
+                };
+                let tasks: Vec<String> = tasks.iter().map(range).collect();
+                write!(f, "{array}_[{}]", tasks.join(","))
+            }
             Self::Component(leader, component) => write!(f, "{leader}+{component}"),
         }
     }
@@ -243,16 +287,22 @@ mod tests {
             "4711.0+1",
             "4711_3",
             "4711_3.batch",
+            "4711_*",
+            "4711_[3,7-9]",
+            "4711_[3].0",
             "4711+1",
             "4711+1.0",
         ] {
             assert_eq!(AskedJob::parse(text).map(|asked| asked.to_string()).as_deref(), Some(text));
         }
         for bad in [
-            "", ".", "4711.", ".0", "4711_", "_3", "4711_x", "4711_1_2", "4711.0.1", "4711+", "1_2+3", "1.-1",
+            "", ".", "4711.", ".0", "4711_", "_3", "4711_x", "4711_1_2", "4711.0.1", "4711+", "1_2+3",
+            "1.-1", "1_[", "1_[]", "1_[3,]", "1_[*]", "1_3-5", "1_**", "_*",
         ] {
             assert_eq!(AskedJob::parse(bad), None, "{bad}");
         }
+        let limited = AskedJob::parse("4711_[3-5%2]").map(|asked| asked.to_string());
+        assert_eq!(limited.as_deref(), Some("4711_[3-5]"));
     }
 
     fn process(job: u64, step: &str, variables: &[(&str, &str)]) -> Process {

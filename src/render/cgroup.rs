@@ -6,7 +6,7 @@ use std::io;
 use std::io::Write;
 
 use super::table::{Last, Table};
-use super::{Style, gpus, owner, process, prog, rules, sanitize, wrap};
+use super::{Style, gpus, own_access, owner, process, prog, rules, sanitize, wrap};
 use crate::model::Verdict;
 use crate::report::{Cgroup, GpuVerdict, NodeAnswer, Policy, Process};
 
@@ -18,7 +18,7 @@ pub fn write(out: &mut dyn Write, style: Style, payload: &NodeAnswer) -> io::Res
         }
         one(out, style, cgroup, payload)?;
     }
-    Ok(())
+    own_access::write(out, style, payload)
 }
 
 fn one(out: &mut dyn Write, style: Style, cgroup: &Cgroup, payload: &NodeAnswer) -> io::Result<()> {

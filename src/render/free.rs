@@ -7,11 +7,10 @@ use super::{Style, gpus, names, owner, process, sanitize, wrap};
 use crate::model::Vacancy;
 use crate::report::{Free, FreeAnswer, Gpu, Holder, Leftover};
 
-/// Prints whether the GPUs are free, and who holds them. `all_seen` says whether nothing was
-/// hidden.
-pub fn write(out: &mut dyn Write, style: Style, answer: &FreeAnswer, all_seen: bool) -> io::Result<()> {
+/// Prints whether the GPUs are free, and who holds them.
+pub fn write(out: &mut dyn Write, style: Style, answer: &FreeAnswer) -> io::Result<()> {
     let (free, inventory) = (&answer.free, answer.gpus.as_slice());
-    writeln!(out, "{}", verdict(free, inventory, all_seen))?;
+    writeln!(out, "{}", verdict(free, inventory, style.all_seen))?;
     free.asked.why.iter().try_for_each(|why| writeln!(out, "  {}", sanitize::text(why)))?;
     let (standing, others): (Vec<_>, Vec<_>) = free.holders.iter().partition(|holder| holder.standing);
     table(out, style, &others, inventory)?;

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use super::{Style, activity, gpus, node, owner, process, prog, rules, sanitize, vgpu, wrap};
-use crate::model::{CgroupPath, GpuKey, InOrder as _, JobIdSource, Verdicts};
+use super::{Style, activity, gpus, node, own_access, owner, process, prog, rules, sanitize, vgpu};
+use crate::model::{CgroupPath, GpuKey, InOrder as _, JobIdSource};
 use crate::observation::UnseenProcesses;
 use crate::report::{
     ActiveProcess, Cgroup, Effective, Gpu, GpuSet, JobsAnswer, NodeAnswer, OwnerSets, Policy, Process,
@@ -13,7 +13,10 @@ use crate::report::{
 pub fn write(out: &mut dyn Write, style: Style, payload: &NodeAnswer) -> io::Result<()> {
     let owners = payload.owners.as_deref().unwrap_or_default();
     if owners.is_empty() {
-        return writeln!(out, "No cgroup of a job is here.");
+        return match style.all_seen {
+            true => writeln!(out, "No cgroup of a job is here."),
+            false => writeln!(out, "No cgroup of a job was seen, but not all could be seen."),
+        };
     }
     for (index, group) in owners.chunk_by(|_, next| next.depth > 0).enumerate() {
         if index > 0 {
@@ -21,25 +24,7 @@ pub fn write(out: &mut dyn Write, style: Style, payload: &NodeAnswer) -> io::Res
         }
         one(out, style, group, payload)?;
     }
-    own_access(out, style, payload)
-}
-
-/// Prints what the kernel itself said about this process, where its programs could not be read.
-fn own_access(out: &mut dyn Write, style: Style, payload: &NodeAnswer) -> io::Result<()> {
-    let Some(checks) = payload.own_access.as_deref() else { return Ok(()) };
-    let of = |verdict: Verdicts| {
-        let devices = checks.iter().filter(|check| check.verdict == verdict);
-        let names = devices.map(|check| check.device.rsplit('/').next().unwrap_or_default());
-        let names = super::names::set(names.map(|name| sanitize::text(name).into_owned()).collect());
-        if names.is_empty() { "no GPU".to_owned() } else { names }
-    };
-    let (allowed, unknown) = (of(Verdicts::Allow), of(Verdicts::Unknown));
-    let unknown = if unknown == "no GPU" { String::new() } else { format!("; not known: {unknown}") };
-    let text = format!(
-        "The programs of the job may not be read here. The kernel was asked instead: gpumap itself, which is in the job, may open {allowed}{unknown} (as gpumap check --self asks)."
-    );
-    writeln!(out)?;
-    wrap::write(out, "", 0, usize::from(style.width), &text)
+    own_access::write(out, style, payload)
 }
 
 /// Prints the jobs that are here, a line each.
@@ -47,7 +32,10 @@ pub fn write_all(out: &mut dyn Write, style: Style, answer: &JobsAnswer) -> io::
     let mut jobs: Vec<&OwnerSets> = answer.owners.iter().filter(|row| row.depth == 0).collect();
     jobs.order_by(|one, other| one.owner.cmp(&other.owner));
     if jobs.is_empty() {
-        return writeln!(out, "No job is here.");
+        return match style.all_seen {
+            true => writeln!(out, "No job is here."),
+            false => writeln!(out, "No job was seen here, but not all could be seen."),
+        };
     }
     node::write_owners(out, style, &jobs, &answer.gpus)?;
     writeln!(out, "gpumap job ID shows one of them with its steps and processes.")

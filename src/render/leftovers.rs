@@ -8,19 +8,12 @@ use super::{Style, gpus, owner, sanitize, wrap};
 use crate::model::NoteCode;
 use crate::report::{Gpu, Leftover, LeftoversAnswer, Note};
 
-/// Prints the table. `job` is how to call the job; `all_seen` whether nothing
-/// was hidden.
-pub fn write(
-    out: &mut dyn Write,
-    style: Style,
-    answer: &LeftoversAnswer,
-    job: &str,
-    all_seen: bool,
-) -> io::Result<()> {
+/// Prints the table. `job` is how to call the job.
+pub fn write(out: &mut dyn Write, style: Style, answer: &LeftoversAnswer, job: &str) -> io::Result<()> {
     let (leftovers, inventory) = (answer.leftovers.as_slice(), answer.gpus.as_slice());
     let found = leftovers.iter().filter(|leftover| leftover.is_found()).count();
     let (job, unseen) = (sanitize::text(job), leftovers.len() - found);
-    match (found, all_seen && unseen == 0) {
+    match (found, style.all_seen && unseen == 0) {
         (0, true) => writeln!(out, "No process of {job} holds a GPU."),
         (0, false) => writeln!(out, "No process of {job} was seen to hold a GPU, but not all could be seen."),
         (1, _) => writeln!(out, "1 process holds GPUs of {job}{}", and_unseen(unseen)),

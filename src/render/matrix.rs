@@ -33,9 +33,10 @@ pub fn write(out: &mut dyn Write, style: Style, how: MatrixStyle, answer: &Matri
     let is_listed = |row: &&MatrixRow| row.process.is_none() || how.processes;
     let rows: Vec<&MatrixRow> = matrix.rows.iter().filter(is_listed).collect();
     title(out, answer.gpus_unread, gpus)?;
-    match rows.is_empty() {
-        true => writeln!(out, "  Nobody is here.")?,
-        false => self::table(out, style, how, matrix, &rows, gpus)?,
+    match (rows.is_empty(), style.all_seen) {
+        (true, true) => writeln!(out, "  Nobody is here.")?,
+        (true, false) => writeln!(out, "  Nobody was seen, but not all could be seen.")?,
+        (false, _) => self::table(out, style, how, matrix, &rows, gpus)?,
     }
     node::left_out(out, matrix.left_out, matrix.left_out_unseen)?;
     findings(out, style, &answer.findings)

@@ -22,6 +22,7 @@ mod metrics;
 mod nagios;
 mod names;
 mod node;
+mod own_access;
 mod owner;
 mod pid;
 mod problems;

@@ -6,7 +6,7 @@ use std::io::Write;
 
 use super::process::age;
 use super::table::{Last, Table, or_dash};
-use super::{Style, audit, gpus, names, owner, process, sanitize, vgpu, wrap};
+use super::{Style, audit, gpus, names, own_access, owner, process, sanitize, vgpu, wrap};
 use crate::model::{AllocationSource, CgroupPath, GpuKey, JobIdSource};
 use crate::report::listed::{Concerned, ListedRow};
 use crate::report::{AuditAnswer, Finding, Gpu, GpuSet, NodeAnswer, OwnerSets, listed};
@@ -38,6 +38,7 @@ fn tables(out: &mut dyn Write, style: Style, payload: &NodeAnswer, findings: &[F
     gpus::write_inventory(out, style, &title, &gpus)?;
     writeln!(out)?;
     owners(out, style, payload, &Concerned::of(findings))?;
+    own_access::write(out, style, payload)?;
     if !style.all {
         return Ok(());
     }
@@ -52,6 +53,9 @@ fn owners(out: &mut dyn Write, style: Style, payload: &NodeAnswer, wrong: &Conce
     let (shown, folded): (Vec<_>, Vec<_>) = sorted(owners).into_iter().partition(is_shown);
     let shown: Vec<&OwnerSets> = shown.into_iter().map(|(row, _)| row).collect();
     match (shown.as_slice(), folded.is_empty()) {
+        ([], _) if !style.all_seen => {
+            writeln!(out, "No job, container or virtual machine was seen, but not all could be seen.")?
+        }
         ([], true) => writeln!(out, "Nobody is here.")?,
         ([], false) if folded.iter().any(|(row, _)| listed::is_unseen(row, gpus)) => {
             writeln!(out, "No job, container or virtual machine is here.")?

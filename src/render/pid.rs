@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::table::{Last, Table};
-use super::{Style, activity, cgroup, gpus, job, node, owner, process, sanitize, vgpu, wrap};
+use super::{Style, activity, cgroup, gpus, job, node, own_access, owner, process, sanitize, vgpu, wrap};
 use crate::model::{Certainty, CgroupPath, GpuKey, JobIdSource, OwnerRank, ValueState};
 use crate::report::{ActiveProcess, Api, Asked, Cgroup, Claim, Gpu, NodeAnswer, OwnerSets, Process, Visible};
 
@@ -25,7 +25,10 @@ pub fn write(out: &mut dyn Write, style: Style, payload: &NodeAnswer) -> io::Res
             cgroup::rights(out, style, cgroup, payload)?;
         }
     }
-    if first { writeln!(out, "None of the processes is there any more.") } else { Ok(()) }
+    match first {
+        true => writeln!(out, "None of the processes is there any more."),
+        false => own_access::write(out, style, payload),
+    }
 }
 
 fn one(
@@ -246,6 +249,7 @@ fn notes(out: &mut dyn Write, style: Style, moment: &str, asked: &Asked) -> io::
         notes.extend(cut.map(|cut| format!("{moment}: {}", process::cut(cut))));
         notes.extend(why.map(|why| process::reason(moment, asked, why)));
     }
+    notes.extend(process::unread(moment, asked));
     notes.dedup();
     notes.iter().try_for_each(|note| wrap::note(out, style, note))
 }

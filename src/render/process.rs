@@ -200,7 +200,10 @@ pub(super) fn notes_of(process: &Process) -> Vec<String> {
         let moments = [("at exec", &visible.at_exec), ("now", &visible.live)];
         let told =
             moments.iter().filter(|(_, asked)| is_unknown(asked) || std::ptr::eq(*asked, now(visible)));
-        notes.extend(told.filter_map(|(name, asked)| Some(reason(name, asked, asked.why.as_deref()?))));
+        for (name, asked) in told {
+            notes.extend(asked.why.as_deref().map(|why| reason(name, asked, why)));
+            notes.extend(unread(name, asked));
+        }
     }
     notes.extend(process.claim.as_ref().and_then(other_job));
     notes.extend(process.held_unknown.as_deref().map(|text| format!("holds: {}", why(text))));
@@ -209,8 +212,13 @@ pub(super) fn notes_of(process: &Process) -> Vec<String> {
 
 /// Why something of one moment is unknown, or what else there is to know.
 pub(super) fn reason(moment: &str, asked: &Asked, text: &str) -> String {
-    let read = if is_unknown(asked) { "could not be read: " } else { "" };
+    let read = if is_unknown(asked) && asked.gpus.is_none() { "could not be read: " } else { "" };
     format!("{moment}: {read}{}", why(text))
+}
+
+/// Why a value is not known that makes no difference.
+pub(super) fn unread(moment: &str, asked: &Asked) -> Option<String> {
+    asked.raw_unknown.as_deref().map(|text| format!("{moment}: the value could not be read: {}", why(text)))
 }
 
 /// Another job than its own that a process names.

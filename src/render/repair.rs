@@ -20,15 +20,10 @@ pub fn write(out: &mut dyn Write, style: Style, answer: &RepairAnswer) -> io::Re
     one(out, style, &answer.repair, &answer.gpus)
 }
 
-/// Prints the plans for everybody who lost access. `complete` is whether everything was seen.
-pub fn write_all(
-    out: &mut dyn Write,
-    style: Style,
-    answer: &RepairsAnswer,
-    complete: bool,
-) -> io::Result<()> {
+/// Prints the plans for everybody who lost access.
+pub fn write_all(out: &mut dyn Write, style: Style, answer: &RepairsAnswer) -> io::Result<()> {
     if answer.repairs.is_empty() {
-        let but = if complete { "" } else { ", but not all could be seen" };
+        let but = if style.all_seen { "" } else { ", but not all could be seen" };
         return writeln!(out, "Nobody here is found to have lost access to a GPU{but}.");
     }
     for (index, repair) in answer.repairs.iter().enumerate() {

@@ -168,12 +168,15 @@ pub struct Style {
     pub color: bool,
     /// Whether to list entries that are otherwise counted.
     pub all: bool,
+    /// Whether nothing was hidden from the answer: only then an empty list says that
+    /// nobody is there, and otherwise that nobody was seen.
+    pub all_seen: bool,
 }
 
 impl Default for Style {
     /// As in a pipe.
     fn default() -> Self {
-        Self { width: 80, color: false, all: false }
+        Self { width: 80, color: false, all: false, all_seen: true }
     }
 }
 

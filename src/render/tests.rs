@@ -106,11 +106,12 @@ fn cgroup_with_details() {
 /// is not printed if some could not be seen.
 #[test]
 fn left_over() {
-    golden("leftovers", |out, style, answer| leftovers(out, style, answer, "job 4711", true));
+    golden("leftovers", |out, style, answer| leftovers(out, style, answer, "job 4711"));
     golden_in("porcelain", "leftovers", porcelain, Style::default());
     let none = |all_seen: bool| {
         let mut out = Vec::new();
-        leftovers(&mut out, Style::default(), &LeftoversAnswer::default(), "job 4711", all_seen).unwrap();
+        let style = Style { all_seen, ..Style::default() };
+        leftovers(&mut out, style, &LeftoversAnswer::default(), "job 4711").unwrap();
         String::from_utf8(out).unwrap()
     };
     assert_eq!(none(true), "No process of job 4711 holds a GPU.\n");
@@ -121,8 +122,7 @@ fn left_over() {
 #[test]
 fn hostile_processes() {
     golden("hostile-join", jobs);
-    let people: View<LeftoversAnswer> =
-        |out, style, answer| leftovers(out, style, answer, "job \x1b[2J", true);
+    let people: View<LeftoversAnswer> = |out, style, answer| leftovers(out, style, answer, "job \x1b[2J");
     let mut texts = vec![render("hostile-join", people, Style::default())];
     texts.extend([jobs, node, pids, cgroups].map(|view| render("hostile-join", view, Style::default())));
     for text in texts {

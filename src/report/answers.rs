@@ -46,8 +46,9 @@ pub struct NodeAnswer {
     /// What processes do with their GPUs, where a gpumap counts their calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activity: Option<Box<Activity>>,
-    /// What the kernel lets this gpumap open, in `job` of a user who is in the job and may not
-    /// read its programs: it was asked by access(2), as by `check --self`.
+    /// What the kernel lets this gpumap open, where it may not read the programs in force on its
+    /// own cgroup, which the answer is about (a user in a job, or in a container): it was asked
+    /// by access(2), as by `check --self`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_access: Option<Vec<Check>>,
 }

@@ -125,6 +125,9 @@ pub struct Asked {
     /// Hex of the value if it is not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw_hex: Option<String>,
+    /// Why the value could not be read, where `gpus` is known whatever it is (`why` says why).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raw_unknown: Option<String>,
     /// Whether the variable is set.
     pub state: ValueState,
     /// GPUs that result inside the allowed set, in the order in which the

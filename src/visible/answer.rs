@@ -42,6 +42,10 @@ pub(super) fn asked(environment: &Answer<Environment>, gpus: &[Gpu], reach: &Ope
     Asked {
         raw: first.raw.clone(),
         raw_hex: first.raw_hex.clone(),
+        raw_unknown: match question.state(&first.variable) {
+            VariableState::Unknown(why) if first.gpus.is_some() => Some(why.to_owned()),
+            _ => None,
+        },
         state: first.state,
         gpus: gpus.map(|gpus| gpus.concat()),
         instances: mains.iter().flat_map(|api| api.instances.clone()).collect(),

@@ -567,6 +567,37 @@ fn own_access() {
     assert_eq!(output.status.code(), Some(0), "outside of the cgroup");
 }
 
+/// Make sure that somebody without rights gets the kernel's own answer wherever gpumap's own
+/// cgroup is asked about, and nowhere else.
+#[test]
+fn own_access_instead() {
+    let Some(_host) = host::shared() else { return };
+    if !host::is_installed("setpriv") {
+        return host::skip("setpriv is not installed");
+    }
+    let (own, other) = (Cgroup::new().expect("a cgroup"), Cgroup::new().expect("a cgroup"));
+    let gpus = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/gpu/four-h200");
+    let (own_path, other_path) = (relative(own.path()), relative(other.path()));
+    let sleeper = Sleeper::in_cgroup(&own);
+    let pid = sleeper.pid().to_string();
+    for (args, is_asked) in [
+        (vec!["node"], true),
+        (vec!["cgroup", own_path.as_str()], true),
+        (vec!["pid", pid.as_str()], true),
+        (vec!["cgroup", other_path.as_str()], false),
+    ] {
+        let args = [vec!["--gpu-root", gpus], args].concat();
+        let output = inside(&own, "65534", &args);
+        let said = text(&output.stdout);
+        let is_said =
+            said.split_whitespace().collect::<Vec<_>>().join(" ").contains("kernel was asked instead");
+        assert_eq!((output.status.code(), is_said), (Some(3), is_asked), "{args:?}: {said}");
+        let (document, _) = node::document(&inside(&own, "65534", &[vec!["--json"], args].concat()));
+        let asked = document["own_access"].as_array().map(Vec::len);
+        assert_eq!(asked, is_asked.then_some(4), "{document}");
+    }
+}
+
 const LINES: usize = 100_000;
 const SINGLE_QUESTIONS: usize = 40;
 

@@ -119,13 +119,13 @@ fn own_access_of_a_saved_node() {
 #[test]
 fn jobs() {
     let forms = "'4711_x': not a job; write its number, such as 4711, or its SLUID, such as sEKNKTV3WPV500; \
-                 a step as 4711.0, 4711.batch; an array task as 4711_3; gpumap job lists those that are here";
+                 a step as 4711.0, 4711.batch; an array task as 4711_3, several as 4711_[3-5,9] or 4711_*; gpumap job lists those that are here";
     for args in
         [&["job", "4711_x"][..], &["leftovers", "--job", "4711_x"], &["check", "--job", "4711_x", "c 1:3"]]
     {
         assert_eq!(refused(&[&["--from", "empty.json"], args].concat()), forms);
     }
-    let absent = "job 4711: has no cgroup here; gpumap job shows which jobs there are";
+    let absent = "job 4711: has no cgroup here; gpumap job shows which jobs there are, gpumap job 4711_* the tasks of an array";
     for args in
         [&["job", "4711"][..], &["check", "--job", "4711", "c 1:3"], &["explain", "--job", "4711", "c 1:3"]]
     {

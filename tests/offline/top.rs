@@ -182,7 +182,9 @@ fn made_up(rows: Vec<MatrixRow>, gpus: usize) -> Moment {
 /// drawn.
 #[test]
 fn nothing() {
-    let empty = screen(Moment::default(), "*jl\r\t", (80, 24), PLAIN);
+    let unseen = screen(Moment::default(), "", (80, 24), PLAIN);
+    assert!(unseen.contains("Nobody was seen, but not all could be seen."), "{unseen}");
+    let empty = screen(Moment { complete: true, ..Moment::default() }, "*jl\r\t", (80, 24), PLAIN);
     assert!(empty.contains("0 GPUs, 0 held") && empty.contains("Nobody is here."), "{empty}");
     let no_gpu = screen(made_up(vec![job(7, None, 0)], 0), "ll\r", (80, 24), PLAIN);
     assert!(no_gpu.contains("slurm job 7"), "{no_gpu}");

@@ -2,6 +2,7 @@
 //! are, names as other tools print them, wrong directories, no rights. No answer
 //! may be about something else than what was asked.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -209,6 +210,16 @@ fn steps_and_array_tasks() {
             assert_eq!(answer.1, 0, "{}", answer.0);
             assert_eq!(answer.0["cgroups"][0]["path"], path, "{name}");
         }
+        // As squeue prints those that wait and scancel takes them.
+        for (tasks, expected) in [("*", vec![3, 5]), ("[1-4]", vec![3]), ("[3,5]", vec![3, 5])] {
+            let (document, code) = cluster.inside(&["job", &format!("{}_{tasks}", array_job.id)]);
+            let jobs = array(&document["owners"]).iter().filter(|row| row["depth"] == 0);
+            let jobs: BTreeSet<u64> = jobs.filter_map(|row| row["owner"]["job_id"].as_u64()).collect();
+            assert_eq!((code, jobs), (0, expected.into_iter().map(number).collect()), "{tasks}: {document}");
+        }
+        let several = format!("{}_*", array_job.id);
+        let (document, code) = cluster.inside(&["check", "--job", &several, "nvidia0"]);
+        assert_eq!((code, &document["errors"][0]["code"]), (2, &"which-job".into()), "{document}");
         let (document, code) = cluster.inside(&["job", &format!("{}_4", array_job.id)]);
         assert_eq!((code, &document["errors"][0]["code"]), (2, &"no-job".into()), "{document}");
     });

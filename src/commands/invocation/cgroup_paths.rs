@@ -19,7 +19,7 @@ pub(crate) fn live(invocation: &Invocation<'_>, path: &Path) -> Result<CgroupPat
     let options = invocation.options();
     Ok(match target::process_of(path) {
         Some(pid) => observe::pid_cgroup(&options, pid)?,
-        None => observe::path_cgroup(&options, path)?,
+        None => observe::path_cgroup(&options, path).map_err(|error| failed(invocation, error))?,
     })
 }
 
@@ -50,8 +50,8 @@ fn failed(invocation: &Invocation<'_>, error: ObserveError) -> Failure {
 pub(crate) fn in_saved(observation: &Observation, path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().as_bytes();
     let paths = observation.cgroups.iter().map(|cgroup| cgroup.path.as_bytes());
-    let has_name = |path: &&[u8]| CgroupPath::new(*path).name() == name;
-    proposal(path, paths.filter(has_name).take(PROPOSED))
+    let is_called = |path: &&[u8]| CgroupPath::new(*path).may_be_called(name);
+    proposal(path, paths.filter(is_called).take(PROPOSED))
 }
 
 fn proposal<'a>(path: &Path, near: impl Iterator<Item = &'a [u8]>) -> String {

@@ -187,7 +187,8 @@ impl<'a> Invocation<'a> {
         if self.global.json {
             render::json::write(self.out, &document)?;
         } else {
-            view(self.out, self.style, &document.payload)?;
+            let style = Style { all_seen: observation.errors.is_empty(), ..self.style };
+            view(self.out, style, &document.payload)?;
             self.out.flush()?;
             self.problems(&document.errors)?;
         }
@@ -310,5 +311,10 @@ pub(crate) fn style(color: Color, all: bool) -> Style {
         Color::Auto => anstream::AutoStream::choice(&stdout) != anstream::ColorChoice::Never,
     };
     let width = if stdout.is_terminal() { terminal_size::terminal_size_of(&stdout) } else { None };
-    Style { width: width.map_or(80, |(width, _)| width.0.clamp(NARROWEST, WIDEST)), color, all }
+    Style {
+        width: width.map_or(80, |(width, _)| width.0.clamp(NARROWEST, WIDEST)),
+        color,
+        all,
+        ..Style::default()
+    }
 }

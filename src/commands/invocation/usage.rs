@@ -9,8 +9,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::envelope;
 use crate::audit;
-use crate::cli::{self, Exit};
-use crate::model::ProblemCode;
+use crate::cli::{self, Exit, device};
+use crate::model::{ProblemCode, is_id};
 use crate::observation::Problem;
 use crate::render::{self, sanitize};
 
@@ -98,39 +98,30 @@ fn command(words: &[String]) -> &str {
 }
 
 /// Words that people try, and the command that does it.
-const MEANT: [(&str, &[&str]); 16] = [
+const MEANT: [(&str, &str); 16] = [
     (
         "node",
-        &[
-            "gpu",
-            "gpus",
-            "device",
-            "devices",
-            "list",
-            "ls",
-            "show",
-            "status",
-            "info",
-            "nvidia-smi",
-            "smi",
-            "who",
-        ],
+        "gpu gpus device devices list ls show status info nvidia-smi rocm-smi xpu-smi smi who nvtop nvitop",
     ),
-    ("pid", &["proc", "process", "processes", "procs", "ps", "pids"]),
-    ("job", &["jobs", "squeue", "slurm", "step", "steps"]),
-    ("cgroup", &["cgroups", "cg", "rules", "policy", "policies", "container", "pod", "unit", "devices.list"]),
-    ("prog", &["program", "programs", "bpf", "bpftool", "decode", "dump", "disasm"]),
-    ("check", &["can", "may", "test", "access", "allowed", "ask"]),
-    ("explain", &["why", "prove", "proof", "trace"]),
-    ("audit", &["verify", "security", "isolation", "findings", "lint"]),
-    ("leftovers", &["orphans", "orphan", "zombies", "cleanup", "kill", "leftover"]),
-    ("denials", &["denied", "refusals", "refused", "eperm"]),
-    ("watch", &["monitor", "events", "follow", "tail"]),
-    ("activity", &["usage", "util", "utilization", "stats", "stat", "calls"]),
-    ("repair", &["fix", "restore", "undo", "mend"]),
-    ("export", &["metrics", "prometheus", "exporter", "textfile"]),
-    ("report", &["html", "page", "web"]),
-    ("doctor", &["diagnose", "setup", "health", "selftest"]),
+    ("pid", "proc process processes procs ps pids"),
+    ("job", "jobs squeue scontrol slurm step steps"),
+    (
+        "cgroup",
+        "cgroups cg rules policy policies container containers docker podman nerdctl ctr crictl containerd kubectl \
+         pod pods lxc incus unit units service systemctl devices.list",
+    ),
+    ("prog", "program programs bpf bpftool decode dump disasm"),
+    ("check", "can may test access allowed ask"),
+    ("explain", "why prove proof trace"),
+    ("audit", "verify security isolation findings lint"),
+    ("leftovers", "orphans orphan zombies cleanup kill leftover"),
+    ("denials", "denied refusals refused eperm"),
+    ("watch", "monitor events follow tail"),
+    ("activity", "usage util utilization stats stat calls"),
+    ("repair", "fix restore undo mend"),
+    ("export", "metrics prometheus exporter textfile"),
+    ("report", "html page web"),
+    ("doctor", "diagnose setup health selftest"),
 ];
 
 /// Replaces clap's proposal where the meaning of what was typed is known.
@@ -159,7 +150,7 @@ fn text(error: &clap::Error, kind: ContextKind) -> Option<String> {
 /// What to type in place of a word that is no command.
 fn meant_command(word: &str) -> Option<String> {
     let lower = word.to_ascii_lowercase();
-    if let Some((command, _)) = MEANT.iter().find(|(_, words)| words.contains(&lower.as_str())) {
+    if let Some((command, _)) = MEANT.iter().find(|(_, words)| words.split(' ').any(|word| word == lower)) {
         return Some(format!("'gpumap {command}' does that"));
     }
     // clap proposes what is near, and does not see letters that changed places.
@@ -186,7 +177,26 @@ fn meant_command(word: &str) -> Option<String> {
     if word.bytes().all(|byte| byte.is_ascii_digit()) {
         return Some(format!("'gpumap job {word}' shows a job, 'gpumap pid {word}' a process"));
     }
+    let is_unit = [".slice", ".scope", ".service"].iter().any(|kind| lower.ends_with(kind));
+    if is_unit || is_id(word.as_bytes()) {
+        return Some(format!("'gpumap cgroup {word}' finds it if it is a container, a pod or a unit"));
+    }
+    if is_device(word) {
+        return Some(format!(
+            "'gpumap free {word}' says who holds a GPU, 'gpumap check {word}' who may open it"
+        ));
+    }
     word.starts_with('/').then(|| format!("'gpumap cgroup {word}' shows a cgroup"))
+}
+
+/// Whether a word is the name or the number of a device.
+fn is_device(word: &str) -> bool {
+    let is_numbered = |name: &str| {
+        word.strip_prefix(name).is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
+    };
+    ["/dev/", "GPU-", "MIG-"].iter().any(|start| word.starts_with(start))
+        || ["nvidia", "renderD", "card"].into_iter().any(is_numbered)
+        || word.contains(':') && device::parse(word.as_bytes()).is_ok()
 }
 
 /// What to type where nothing was named.
@@ -207,6 +217,9 @@ fn missing(error: &clap::Error) -> Option<String> {
 /// What to type where an option belongs to a command.
 fn option(word: &str) -> Option<String> {
     let name = word.split('=').next().unwrap_or(word);
+    if name == "--cgroup" {
+        return Some("here a cgroup is named without an option: 'gpumap COMMAND PATH'".to_owned());
+    }
     let of_node = ["--allocated", "--from-env", "--state", "--compact"];
     of_node.contains(&name).then(|| format!("the option stands behind the command: 'gpumap node {name} …'"))
 }
@@ -234,7 +247,7 @@ mod tests {
         let mut seen = std::collections::BTreeSet::new();
         for (command, words) in MEANT {
             assert!(cli::definition().find_subcommand(command).is_some(), "{command}");
-            for word in words {
+            for word in words.split(' ') {
                 assert!(seen.insert(word), "{word}");
                 assert!(cli::definition().find_subcommand(word).is_none(), "{word}");
             }
@@ -248,6 +261,12 @@ mod tests {
         assert!(meant_command("4711").unwrap().contains("gpumap job 4711"));
         assert_eq!(meant_command("jbo").as_deref(), Some("'gpumap job' is near it"));
         assert_eq!(meant_command("jxo"), None);
+        for id in ["bc5e403af8fe", "3a5b1c7e-1111-2222", "docker.service", "DOCKER", "kubectl"] {
+            assert!(meant_command(id).unwrap().contains("gpumap cgroup"), "{id}");
+        }
+        for device in ["nvidia1", "/dev/nvidia1", "GPU-1111", "195:1", "renderD128"] {
+            assert!(meant_command(device).unwrap().contains(&format!("gpumap free {device}")), "{device}");
+        }
         assert_eq!(meant_command("\u{202e}.json"), None);
         assert!(option("--allocated=x").is_some() && option("--jsno").is_none());
     }

@@ -124,10 +124,7 @@ fn answer(
     if !invocation.global.json {
         let _nobody_reads = render::notes(invocation.err, invocation.style.all, &payload.notes);
     }
-    let all_seen = observation.errors.is_empty();
-    invocation.answer(observation, payload, |out, style, payload| {
-        render::leftovers(out, style, payload, job, all_seen)
-    })
+    invocation.answer(observation, payload, |out, style, payload| render::leftovers(out, style, payload, job))
 }
 
 /// Whether one of the job's was seen to hold a GPU; others may be unknown.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::env;
 
 use crate::commands::invocation::{Failure, Invocation};
-use crate::model::{CgroupPath, ProblemCode};
+use crate::model::{CgroupPath, ProblemCode, is_id};
 use crate::observation::{Observation, Scope, Text};
 use crate::observe::{self, JobHook};
 use crate::owner::{AskedJob, AskedName, AskedStep, Directory, JobName};
@@ -16,8 +16,18 @@ use crate::render;
 pub(crate) fn all(ids: &[String], from_env: bool) -> Result<Vec<AskedJob>, Failure> {
     match ids {
         [] if from_env => Ok(vec![AskedJob { job: AskedName::Own(of_hook()?), step: None }]),
-        ids => ids.iter().map(|id| parse(id)).collect(),
+        ids => ids.iter().flat_map(|ids| split(ids)).map(parse).collect(),
     }
+}
+
+/// The names between commas; those within brackets are of one name (`7_[3,9]`).
+fn split(ids: &str) -> Vec<&str> {
+    let mut within = false;
+    let is_between = |letter: char| {
+        within = letter == '[' || within && letter != ']';
+        letter == ',' && !within
+    };
+    ids.split(is_between).collect()
 }
 
 /// The one job that is meant. In a hook no other can be named, because the
@@ -45,7 +55,11 @@ pub(crate) fn one(invocation: &Invocation<'_>, id: Option<&str>, from_env: bool)
 /// A job's or a step's name.
 pub(crate) fn parse(id: &str) -> Result<AskedJob, Failure> {
     AskedJob::parse(id).ok_or_else(|| {
-        let needs = "write its number, such as 4711, or its SLUID, such as sEKNKTV3WPV500; a step as 4711.0, 4711.batch; an array task as 4711_3; gpumap job lists those that are here";
+        if is_id(id.as_bytes()) {
+            let needs = format!("gpumap cgroup {id} finds a container or pod; gpumap job lists the jobs that are here");
+            return Failure::new(ProblemCode::Usage, format!("'{id}'"), "not a job", &needs);
+        }
+        let needs = "write its number, such as 4711, or its SLUID, such as sEKNKTV3WPV500; a step as 4711.0, 4711.batch; an array task as 4711_3, several as 4711_[3-5,9] or 4711_*; gpumap job lists those that are here";
         Failure::new(ProblemCode::Usage, format!("'{id}'"), "not a job", needs)
     })
 }
@@ -67,14 +81,38 @@ pub(crate) fn live(invocation: &Invocation<'_>, name: &AskedName) -> Result<JobN
     }
 }
 
+/// All jobs of this node that a name means; see [`live`].
+pub(crate) fn all_live(invocation: &Invocation<'_>, name: &AskedName) -> Result<Vec<JobName>, Failure> {
+    match name.is_several() {
+        true => all_in_observation(&observe::job_claims(&invocation.options(), name)?, name),
+        false => live(invocation, name).map(|job| vec![job]),
+    }
+}
+
 /// The number of a job of an observation.
 pub(crate) fn in_observation(observation: &Observation, name: &AskedName) -> Result<JobName, Failure> {
+    let mut jobs = all_in_observation(observation, name)?;
+    match (jobs.pop(), jobs.is_empty()) {
+        (Some(job), true) => Ok(job),
+        _ => {
+            let needs = "name one by its own number; gpumap job takes several";
+            Err(Failure::new(ProblemCode::WhichJob, format!("job {name}"), "means several jobs here", needs))
+        }
+    }
+}
+
+/// All jobs of an observation that a name means: one at least.
+pub(crate) fn all_in_observation(
+    observation: &Observation,
+    name: &AskedName,
+) -> Result<Vec<JobName>, Failure> {
     if let Some(own) = name.own() {
-        return Ok(own);
+        return Ok(vec![own]);
     }
     let numbers: Vec<u64> = name.numbers(observation).into_iter().collect();
     match numbers.as_slice() {
-        [number] => Ok(JobName::Number(*number)),
+        [number] => Ok(vec![JobName::Number(*number)]),
+        [_, ..] if name.is_several() => Ok(numbers.into_iter().map(JobName::Number).collect()),
         [] => {
             let why = format!("no process here says that its job is called so{}", unread(observation));
             let needs = "name it by its own number, as squeue -o %A prints it";
@@ -149,15 +187,24 @@ pub(crate) struct JobPart {
 pub(crate) fn narrow(observation: &mut Observation, parts: &[JobPart]) -> Result<(), Failure> {
     let directory = Directory::new(observation);
     let mut scope = Vec::new();
+    let mut missing: Vec<(&JobPart, Failure)> = Vec::new();
     for part in parts {
-        scope.extend(tops(observation, &directory, part)?.into_iter().map(|path| {
-            let path = path.clone();
-            Scope { path, recursive: true }
-        }));
+        match tops(observation, &directory, part) {
+            Ok(tops) => scope.extend(tops.into_iter().cloned().map(|path| Scope { path, recursive: true })),
+            Err(failure) => missing.push((part, failure)),
+        }
     }
+    if missing.len() > 1 {
+        let names: Vec<String> = missing.iter().map(|(part, _)| part_text(part)).collect();
+        return Err(Failure::new(ProblemCode::NoJob, names.join(", "), "have no cgroup here", SHOWS_JOBS));
+    }
+    missing.pop().map_or(Ok(()), |(_, failure)| Err(failure))?;
     observation.scope = scope;
     Ok(())
 }
+
+/// What to do where there is no such job.
+const SHOWS_JOBS: &str = "gpumap job shows which jobs there are";
 
 /// The one cgroup that is a job's own, or that holds what a step starts.
 pub(crate) fn only(observation: &Observation, part: &JobPart) -> Result<Text, Failure> {
@@ -210,7 +257,11 @@ fn tops<'a>(
     if tops.is_empty() {
         let needs = match part.step {
             Some(_) => here(observation, directory, &part.job),
-            None => "gpumap job shows which jobs there are".to_owned(),
+            // An array has the number of its last task.
+            None => match part.job.number() {
+                Some(number) => format!("{SHOWS_JOBS}, gpumap job {number}_* the tasks of an array"),
+                None => SHOWS_JOBS.to_owned(),
+            },
         };
         return Err(Failure::new(ProblemCode::NoJob, part_text(part), "has no cgroup here", &needs));
     }
@@ -247,6 +298,7 @@ mod tests {
             assert!(!text.contains('\x1b'), "{text:?}");
         }
         assert_eq!(all(&["7".to_owned(), "8".to_owned()], false).unwrap().len(), 2);
+        assert_eq!(all(&["7_[1,3],8,9_*".to_owned()], false).unwrap().len(), 3);
     }
 
     /// Make sure that a job that is not there is a failure with its name.
@@ -256,5 +308,8 @@ mod tests {
         let failure = narrow(&mut Observation::default(), std::slice::from_ref(&job)).unwrap_err();
         assert!(failure.to_string().starts_with("job 4711: has no cgroup here"), "{failure}");
         assert!(only(&Observation::default(), &job).is_err());
+        let other = JobPart { job: JobName::Number(4712), step: None };
+        let failure = narrow(&mut Observation::default(), &[job, other]).unwrap_err();
+        assert!(failure.to_string().starts_with("job 4711, job 4712: have no cgroup here"), "{failure}");
     }
 }

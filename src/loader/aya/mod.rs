@@ -16,13 +16,17 @@ use self_cell::self_cell;
 
 use super::error::one_line;
 use super::{LoadError, Loaded, Loader, ObjectSpec};
+use crate::sys::caps::Capabilities;
+use crate::sys::caps::Capability::{Bpf, SysAdmin};
 use crate::sys::seccomp::without_files;
 use loaded::Programs;
 use many::Prepared;
 
 /// Why no object can be used where the kernel did not answer what it can do.
-const ASKED_IN_VAIN: &str = "the kernel refused a question about what its BPF can do, for want of memory or a right, or for a signal; \
-     start gpumap again";
+const ASKED_IN_VAIN: &str = "the kernel did not answer what BPF can do here (too little memory, a signal, or a filter of calls); start gpumap again";
+
+/// Why no object can be used without rights.
+const NO_RIGHT: &str = "gpumap has neither CAP_SYS_ADMIN nor CAP_BPF and CAP_PERFMON";
 
 /// How often a program is loaded whose loading a signal or a shortage of the moment
 /// kept from its end.
@@ -65,7 +69,12 @@ impl Loader for KernelTypes {
         // aya asks once for the features of the kernel, and takes every failure for "no".
         // A kernel that describes its types has this one.
         if aya::features().btf().is_none() {
-            return Err(LoadError::Refused(ASKED_IN_VAIN.to_owned()));
+            let may = Capabilities::effective().is_none_or(|held| held.has(Bpf) || held.has(SysAdmin));
+            return Err(if may {
+                LoadError::Refused(ASKED_IN_VAIN.to_owned())
+            } else {
+                LoadError::Forbidden(NO_RIGHT.to_owned())
+            });
         }
         match self.whole.get_or_init(whole) {
             Ok(types) => load(types, wanted),

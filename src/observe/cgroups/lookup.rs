@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
-use walkdir::WalkDir;
+use walkdir::{DirEntry, WalkDir};
 
 use super::hierarchy::Hierarchy;
 use super::thread_cgroups::ruled_otherwise;
@@ -133,8 +133,9 @@ pub fn pid_cgroup(options: &Options, pid: u32) -> Result<CgroupPathBuf, ObserveE
     LocatedProcess::new(options, pid)?.cgroup(options)
 }
 
-/// Cgroups with this name anywhere in the hierarchy, for a message that proposes them: not
-/// more than `most`, from the first entries that are found in time.
+/// Cgroups that this name may mean ([`CgroupPath::may_be_called`]), anywhere in the hierarchy,
+/// for a message that proposes them: not more than `most`, from the first entries that are
+/// found in time.
 pub fn cgroups_named(options: &Options, name: &OsStr, most: usize) -> Vec<CgroupPathBuf> {
     // Where there is no hierarchy there is nothing to propose, and another message says so.
     let Ok(hierarchy) = Hierarchy::find(options) else { return Vec::new() };
@@ -142,7 +143,9 @@ pub fn cgroups_named(options: &Options, name: &OsStr, most: usize) -> Vec<Cgroup
     let in_time = || options.deadline.is_none_or(|deadline| std::time::Instant::now() < deadline);
     let entries = WalkDir::new(root).into_iter().take(NAMES_LOOKED_AT).take_while(|_| in_time());
     // What cannot be listed is not proposed.
-    let named = entries.flatten().filter(|entry| entry.file_type().is_dir() && entry.file_name() == name);
+    let is_named =
+        |entry: &DirEntry| CgroupPath::new(entry.file_name().as_bytes()).may_be_called(name.as_bytes());
+    let named = entries.flatten().filter(|entry| entry.file_type().is_dir() && is_named(entry));
     let paths = named.filter_map(|entry| Some(below_root(entry.path().strip_prefix(root).ok()?)));
     paths.take(most).collect()
 }

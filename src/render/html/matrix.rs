@@ -30,7 +30,10 @@ pub(super) fn section(view: &View<'_>) -> Markup {
             }
             (legend(view))
             @if view.page.rows.is_empty() {
-                p.empty { "No job, container or virtual machine is here, and nobody is seen to hold a GPU." }
+                p.empty {
+                    @if view.page.document.complete { "No job, container or virtual machine is here, and nobody is seen to hold a GPU." }
+                    @else { "No job, container or virtual machine was seen, and nobody who holds a GPU; but not all could be seen." }
+                }
             } @else {
                 div.tools {
                     label.filter { span { "Filter owners" } input type="search" data-filter="matrix" placeholder="4711, alice, extern …" autocomplete="off"; }

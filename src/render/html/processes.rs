@@ -16,7 +16,7 @@ pub(super) fn section(view: &View<'_>) -> Markup {
                 h2 #processes-title { "Processes" }
                 p.muted { "Allocated: to the job or container around it. Allowed: by the programs of its cgroup." }
             }
-            @if view.page.processes.is_empty() { p.empty { "No process of a job or container is here, and none is seen to hold a GPU." } }
+            @if view.page.processes.is_empty() { p.empty { @if view.page.document.complete { "No process of a job or container is here, and none is seen to hold a GPU." } @else { "No process of a job or container was seen, and none that holds a GPU; but not all could be seen." } } }
             @else {
                 div.tools {
                     label.filter { span { "Filter processes" } input type="search" data-filter="processes" placeholder="pid, user, command …" autocomplete="off"; }

@@ -32,7 +32,11 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, state: &State) -> usize 
 /// Why there is no row.
 fn empty(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
     let Some(failure) = &state.moment().failure else {
-        let text = if state.filter().is_empty() { "Nobody is here." } else { "Nothing matches the filter." };
+        let text = match (state.filter().is_empty(), state.moment().complete) {
+            (true, true) => "Nobody is here.",
+            (true, false) => "Nobody was seen, but not all could be seen.",
+            (false, _) => "Nothing matches the filter.",
+        };
         canvas.text(area.x, area.y, area.width, text, canvas.theme.faint());
         return;
     };

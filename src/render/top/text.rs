@@ -120,7 +120,7 @@ fn limit(limit: &MatrixLimit) -> String {
 
 /// What the commands print that say the same.
 fn said(state: &State, content: &Content, width: u16) -> Vec<String> {
-    let layout = Layout { width, color: false, all: false };
+    let layout = Layout { width, ..Layout::default() };
     let printed = |print: &dyn Fn(&mut Vec<u8>) -> io::Result<()>| {
         let mut out = Vec::new();
         let _memory_does_not_fail = print(&mut out);
