@@ -1,7 +1,7 @@
 //! What `fleet` keeps of one document, with the findings of its node: a few words and
 //! numbers, and a row for each job and each finding.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::mem::size_of;
 
@@ -81,7 +81,12 @@ impl Audited {
     /// The memory that its rows take beside the words, about.
     pub(super) fn bytes(&self) -> usize {
         let rows = self.findings.iter();
-        let rows = rows.map(|row| size_of::<FindingRow>() + row.fingerprints.len() * size_of::<u64>());
+        let rows = rows.map(|row| {
+            let devices: usize = row.fingerprints.iter().map(|one| one.devices.len()).sum();
+            size_of::<FindingRow>()
+                + row.fingerprints.len() * size_of::<Fingerprint>()
+                + devices * size_of::<u64>()
+        });
         size_of::<Newest<Self>>() + rows.sum::<usize>()
     }
 }
@@ -94,7 +99,32 @@ pub(super) struct FindingRow {
     /// One of them.
     pub(super) example: Word,
     /// Their fingerprints.
-    pub(super) fingerprints: Vec<u64>,
+    pub(super) fingerprints: Vec<Fingerprint>,
+}
+
+/// What a finding is known by.
+#[derive(Clone, Debug)]
+pub(super) struct Fingerprint {
+    whole: u64,
+    /// Those of each device, where the finding joins several.
+    devices: Vec<u64>,
+}
+
+impl Fingerprint {
+    /// Those of what the finding says, device by device.
+    pub(super) fn parts(&self) -> &[u64] {
+        if self.devices.is_empty() { std::slice::from_ref(&self.whole) } else { &self.devices }
+    }
+
+    /// Whether a former report has it all. One of an earlier gpumap has it as a whole.
+    pub(super) fn is_in(&self, former: &BTreeSet<u64>) -> bool {
+        former.contains(&self.whole) || self.parts().iter().all(|part| former.contains(part))
+    }
+
+    /// The whole.
+    pub(super) fn whole(&self) -> u64 {
+        self.whole
+    }
 }
 
 /// What findings that are alike have in common.
@@ -221,7 +251,8 @@ fn add(tables: &mut Tables, rows: &mut Rows, found: &Finding<'_>) {
         owner: found.owner.as_ref().map(|owner| short(&owner.kind)),
         words: tables.words.number(&alike(&found.summary)),
     };
-    let fingerprint = fingerprint(&found.fingerprint);
+    let devices = found.device_fingerprints.0.iter().map(|one| fingerprint(one)).collect();
+    let fingerprint = Fingerprint { whole: fingerprint(&found.fingerprint), devices };
     let example = tables.words.number(&found.summary);
     match rows.get_mut(&alike) {
         Some(row) => {

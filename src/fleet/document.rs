@@ -114,6 +114,7 @@ pub(super) struct Finding<'a> {
     pub(super) id: Str<'a>,
     pub(super) severity: Severity,
     pub(super) fingerprint: Str<'a>,
+    pub(super) device_fingerprints: Short<Str<'a>, MANY>,
     pub(super) summary: Str<'a>,
     pub(super) owner: Option<FindingOwner>,
     pub(super) cgroup: Option<Str<'a>>,
@@ -133,6 +134,9 @@ impl<'a> From<&'a report::Finding> for Finding<'a> {
             id: Str::from(finding.id.as_str()),
             severity: finding.severity,
             fingerprint: Str::from(finding.fingerprint.as_str()),
+            device_fingerprints: Short(
+                finding.device_fingerprints.iter().map(|one| Str::from(one.as_str())).collect(),
+            ),
             summary: Str::from(finding.summary.as_str()),
             owner: finding.owner.as_ref().map(|owner| FindingOwner { kind: owner.kind.clone() }),
             cgroup: finding.cgroup.as_deref().map(Str::from),

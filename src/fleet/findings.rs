@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
+use super::answer::Fingerprint;
 use super::gather::Gatherer;
 use super::hostlist;
 use crate::model::{FailOn, GrantComparison, InOrder as _, OwnerKind, Severity};
@@ -53,10 +54,12 @@ pub(super) fn fill(fleet: &mut Fleet, gatherer: &Gatherer, baseline: &Baseline, 
         let old = baseline.known().get(name);
         let mut now = BTreeSet::new();
         for row in &audit.what.findings {
-            let is_known = |fingerprint: &&u64| old.is_some_and(|old| old.contains(fingerprint));
+            let is_known = |one: &&Fingerprint| old.is_some_and(|old| one.is_in(old));
             let count = row.fingerprints.iter().filter(|it| !is_known(it)).count();
             fleet.known += row.fingerprints.len() - count;
-            now.extend(&row.fingerprints);
+            now.extend(row.fingerprints.iter().flat_map(Fingerprint::parts));
+            let wholes = row.fingerprints.iter().map(Fingerprint::whole);
+            now.extend(wholes.filter(|whole| old.is_some_and(|old| old.contains(whole))));
             if count > 0 {
                 let (alike, words) = (&row.alike, &gatherer.tables.words);
                 let key = (

@@ -206,6 +206,36 @@ fn findings() {
     assert!(Baseline::read(b"{\"schema\":\"gpumap/1\"}").is_err() && Baseline::read(b"x").is_err());
 }
 
+/// Make sure that a finding about several devices is known to a baseline device by device, and
+/// as a whole to one of an earlier gpumap.
+#[test]
+fn joined_findings() {
+    let about = |devices: &[&str]| {
+        let mut document = audit("n1", 11, "warning");
+        document["findings"][0]["device_fingerprints"] = json!(devices);
+        document["findings"][0]["fingerprint"] = format!("{:016x}", devices.len()).into();
+        document
+    };
+    let (one, two, three) = ("00000000000000a1", "00000000000000a2", "00000000000000a3");
+    let (fleet, _) = of(&[about(&[one, two])]);
+    assert_eq!(fleet.counts.warning, 1);
+    let known = |prints: &[&str]| {
+        let mut fleet = serde_json::to_value(&fleet).unwrap();
+        fleet["fingerprints"]["n1"] = json!(prints);
+        let document = json!({ "schema": "gpumap/1", "fleet": fleet }).to_string();
+        let baseline = Baseline::read(document.as_bytes()).unwrap();
+        FleetQuestion { baseline, ..FleetQuestion::default() }
+    };
+    let counts = |devices: &[&str], prints: &[&str]| {
+        let (fleet, _) = asked(&[about(devices)], &known(prints));
+        (fleet.findings.len(), fleet.known, fleet.gone)
+    };
+    assert_eq!(counts(&[one, two], &[one, two]), (0, 1, 0));
+    assert_eq!(counts(&[one], &[one, two]), (0, 1, 1), "one device is mended");
+    assert_eq!(counts(&[one, two, three], &[one, two]), (1, 0, 0), "a device is new");
+    assert_eq!(counts(&[one, two], &["0000000000000002"]), (0, 1, 0), "known as a whole");
+}
+
 /// Make sure that missing nodes, strangers, old answers and gaps are told.
 #[test]
 fn who_answered() {

@@ -86,9 +86,10 @@ fn claimed(owner: &Owner) -> Option<String> {
 /// A claim in a list, below the owner inside which it was made.
 fn claim(claim: &Owner) -> String {
     match (&claim.task, step_name(claim)) {
-        (Some(task), _) => format!("claims task {}", short(task)),
-        (None, Some(step)) => format!("claims step {}.{step}", job(claim).unwrap_or_default()),
-        // Its end is what tells it from others, and a narrow table cuts the end.
+        // Its end is what tells it from others, and a narrow table cuts the end. The step's
+        // row stands above it.
+        (Some(task), _) => format!("task {}", short(task)),
+        (None, Some(step)) => format!("claims {}.{step}", job(claim).unwrap_or_default()),
         (None, None) => match job(claim) {
             Some(job) => format!("claims job {job}"),
             None => format!("claims {}", whole(claim)),
@@ -166,7 +167,7 @@ mod tests {
         let task = Owner { task: Some("1".to_owned()), ..step.clone() };
         let claiming = |claim: &Owner| Owner { claims: vec![claim.clone()], ..docker.clone() };
         let labels = [&job, &step, &task].map(|claim| label(&claiming(claim), 1));
-        assert_eq!(labels, ["  claims job 12", "  claims step 12.0", "  claims task 1"]);
+        assert_eq!(labels, ["  claims job 12", "  claims 12.0", "  task 1"]);
         let text = "docker 3fa9c1d2e4b5, calling itself slurm job 12, step 0, task 1";
         assert_eq!(full(&claiming(&task)), text);
     }

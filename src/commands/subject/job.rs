@@ -254,6 +254,11 @@ fn tops<'a>(
             tops.push(path);
         }
     }
+    if let (true, Some(path)) = (tops.is_empty(), claimed(observation, directory, &part.job)) {
+        let why = "is a job of a Slurm inside a container, whose root names its cgroups";
+        let needs = format!("gpumap cgroup -r {} shows them", path.lossy());
+        return Err(Failure::new(ProblemCode::NoJob, part_text(part), why, &needs));
+    }
     if tops.is_empty() {
         let needs = match part.step {
             Some(_) => here(observation, directory, &part.job),
@@ -266,6 +271,14 @@ fn tops<'a>(
         return Err(Failure::new(ProblemCode::NoJob, part_text(part), "has no cgroup here", &needs));
     }
     Ok(tops)
+}
+
+/// The outermost cgroup inside a container or pod that is called as one of this job.
+fn claimed<'a>(observation: &'a Observation, directory: &Directory, job: &JobName) -> Option<&'a Text> {
+    let paths = observation.cgroups.iter().map(|cgroup| &cgroup.path);
+    let is_claimed =
+        |path: &&Text| directory.of(path).is_some_and(|owner| owner.claims.iter().any(|claim| job.is(claim)));
+    paths.filter(is_claimed).min_by_key(|path| path.as_bytes().len())
 }
 
 /// The steps that a job has here, in words.
