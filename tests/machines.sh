@@ -12,7 +12,8 @@
 #   MINUTES=N            what is not over by then is stopped, and has failed (chosen: 14)
 #   PAGE=FILE            writes the table into this page too (docs/where-it-runs.md)
 #
-# The newest kernel but one runs twice more, locked down for integrity and for
+# The oldest one has the devices controller of cgroup v1 beside cgroup2, the others cgroup2
+# alone. The newest kernel but one runs twice more, locked down for integrity and for
 # confidentiality, with kernel::restricted alone.
 #
 # The machines run the binaries that cargo built here. They are emulated, so everything in
@@ -95,9 +96,10 @@ is_wanted() {
 
 # machine NAME DIR ARGUMENTS TEST…: runs tests under one kernel with these arguments.
 machine() {
-    local name=$1 dir=$2 arguments=$3 left=$((end - SECONDS))
+    local name=$1 dir=$2 arguments=$3 left=$((end - SECONDS)) hybrid=
+    [ "$name" != "$oldest" ] || hybrid=1
     [ "$left" -gt 0 ] || { echo "machines.sh: no time was left to start $name" >&2; return; }
-    OUT=$into/$name.out LIMIT=$left MEMORY=3072 CPUS=1 ARGUMENTS=$arguments tests/machines/boot.sh "$dir" "
+    OUT=$into/$name.out LIMIT=$left MEMORY=3072 CPUS=1 ARGUMENTS=$arguments HYBRID=$hybrid tests/machines/boot.sh "$dir" "
         cd '$PWD'
         # Once in memory, their pages keep nobody waiting for this machine.
         cat ${binary[*]} target/debug/gpumap > /dev/null
@@ -120,6 +122,7 @@ start() {
 }
 
 tests/machines/kernels.sh "$into/kernels" > "$into/found"
+read -r oldest _ < "$into/found"
 end=$((SECONDS + minutes * 60))
 while read -r release dir; do
     ! is_wanted "$release" || start "$release" "$dir" "" "${wanted[@]}"

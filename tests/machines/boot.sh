@@ -7,6 +7,7 @@
 #   MEMORY=MIB   memory (2048)                LIMIT=S     seconds (900)
 #   ARGUMENTS=…  of the kernel's command line
 #   MACHINE=…    x86_64 or aarch64 (that of this machine)
+#   HYBRID=1     the devices controller of cgroup v1 beside cgroup2, as in older distributions
 #   ROOT=DIR     a root directory of that architecture, with busybox-static, in place of
 #                this machine's; the working directory is at its own place in it
 #
@@ -51,6 +52,7 @@ for module in "${modules[@]}"; do
 done
 printf '%s\n' "$command" > "$root/command"
 [ "$base" = / ] || pwd > "$root/place"
+[ -z "${HYBRID:-}" ] || touch "$root/hybrid"
 cat > "$root/init" <<'INIT'
 #!/bin/sh
 b=/bin/busybox
@@ -77,7 +79,13 @@ $b mkdir -p /new/dev/shm /new/dev/pts
 $b mount -t tmpfs shm /new/dev/shm; $b mount -t devpts pts /new/dev/pts; $b ln -sf /proc/self/fd /new/dev/fd
 $b mount -t tmpfs tmp /new/tmp; $b mount -t tmpfs run /new/run; $b mkdir -p /new/run/lock /new/tmp/out
 $b mount -t virtiofs out /new/tmp/out || { echo "init: no directory for output"; $b poweroff -f; }
-$b mount -t cgroup2 cgroup2 /new/sys/fs/cgroup; $b mount -t bpf bpf /new/sys/fs/bpf
+groups=/new/sys/fs/cgroup unified=/new/sys/fs/cgroup
+if [ -e /hybrid ]; then
+    unified=$groups/unified
+    $b mount -t tmpfs groups $groups; $b mkdir $unified $groups/devices
+    $b mount -t cgroup -o devices devices $groups/devices || { echo "init: no cgroup v1"; $b poweroff -f; }
+fi
+$b mount -t cgroup2 cgroup2 $unified; $b mount -t bpf bpf /new/sys/fs/bpf
 $b mount -t securityfs securityfs /new/sys/kernel/security
 $b mount -t debugfs debugfs /new/sys/kernel/debug; $b mount -t tracefs tracefs /new/sys/kernel/tracing 2>/dev/null
 $b hostname machine; $b ip link set lo up 2>/dev/null

@@ -11,7 +11,10 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
+use crate::support::wait::patience;
 use crate::support::watching::{Place, Watch};
 use gpumap::model::{DeviceType, EventKind};
 use gpumap::observe::Options;
@@ -85,6 +88,20 @@ impl Drop for Holder {
     }
 }
 
+/// The next events that are asked for. A look may be put off for long, as looks must not take
+/// all the time.
+fn told(watcher: &mut OpensWatcher, is_one: impl Fn(&Event) -> bool) -> Vec<Event> {
+    let end = Instant::now() + 2 * patience();
+    loop {
+        let events: Vec<Event> = watcher.events().into_iter().filter(&is_one).collect();
+        if !events.is_empty() {
+            return events;
+        }
+        assert!(Instant::now() < end, "waited too long");
+        sleep(Duration::from_millis(10));
+    }
+}
+
 fn assert_about(event: &Event, what: EventKind, holder: &Holder) {
     assert_eq!(event.event, what);
     assert_eq!(event.process.as_ref().unwrap().pid, holder.child.id());
@@ -110,17 +127,7 @@ fn both_engines() {
         let scope = ProcessScope { cgroups: vec![place.cgroup.clone()], ..ProcessScope::default() };
         let mut watcher = OpensWatcher::start_with(&options, &scope, Some(engine)).unwrap();
         assert_eq!(watcher.engine(), format!("open devices by {}", engine.name()));
-        // A look may be put off, as looks must not take all the time.
-        let mut next = || {
-            for _ in 0..12_000 {
-                let events = watcher.events();
-                if !events.is_empty() {
-                    return events;
-                }
-                std::thread::sleep(std::time::Duration::from_millis(10));
-            }
-            panic!("waited too long");
-        };
+        let mut next = || told(&mut watcher, |_| true);
         stranger.open(&stranger.gpu.clone());
         holder.open(&holder.other.clone());
         holder.open(&holder.gpu.clone());
@@ -156,11 +163,8 @@ fn denied() {
     holder.open(&holder.gpu.clone());
     programs::attach(&File::open(&cgroup).unwrap(), &program, 0);
     let about = |event: &Event| event.process.as_ref().is_some_and(|one| one.pid == holder.child.id());
-    let event = (0..12_000).find_map(|_| {
-        std::thread::sleep(std::time::Duration::from_millis(10));
-        watcher.events().into_iter().find(about)
-    });
-    let devices = event.unwrap().devices.unwrap();
+    let event = told(&mut watcher, about).remove(0);
+    let devices = event.devices.unwrap();
     assert_eq!(devices.held_denied, Some(devices.held));
 }
 

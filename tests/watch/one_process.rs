@@ -4,9 +4,10 @@
 use crate::support::host;
 use gpumap::model::EventKind;
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
-use std::process::Child;
+use std::process::{Child, Stdio};
 
 use crate::support::watching::{CUDA, ORDER, Place, Watch, assert_changes, changes, modes};
 use nix::sys::signal::{Signal, kill};
@@ -17,13 +18,19 @@ use nix::unistd::Pid;
 fn one_process() {
     let Some(root) = host::shared() else { return };
     let place = Place::new(&root);
-    let script = "import os, time\ntime.sleep(4)\nos.environ['CUDA_VISIBLE_DEVICES'] = '1'\ntime.sleep(1)";
-    let mut child = place.command(&["/usr/bin/python3", "-c", script]).spawn().unwrap();
+    let script = "import os, sys
+sys.stdin.readline()
+os.environ['CUDA_VISIBLE_DEVICES'] = '1'
+sys.stdin.read()";
+    let mut command = place.command(&["/usr/bin/python3", "-c", script]);
+    let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
     let watch = Watch::start(&["--pid", &child.id().to_string(), "--until-change"]);
     let other = place.build("watch.c", "dynamic", "gcc");
     assert!(place.command(&[other.to_str().unwrap(), "unset"]).status().unwrap().success());
+    child.stdin.as_mut().unwrap().write_all(b"go on\n").unwrap();
     let events = watch.until(|event| event.event == EventKind::End);
     assert_changes(&events, &[("setenv", CUDA, "1")]);
+    // Its input ends with it.
     child.wait().unwrap();
 }
 

@@ -7,13 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use gpumap::activity::Mode;
 use gpumap::model::EventKind;
 
-use crate::activity::bench::{Bench, compare};
+use crate::activity::bench::{Bench, best_mode, compare};
 use crate::environments::every_mode;
 use crate::support::host;
-use crate::support::kernel::{needs, release};
+use crate::support::kernel::needs;
 use crate::support::wait::eventually;
 use crate::support::watching::{Place, Watch, is_probed};
 
@@ -142,15 +141,6 @@ fn activity() {
     let words = ["device:0", "launch:9"];
     let (process, truth) = bench.run_in(&mut session, &containers.file(0, &client), &words);
     compare(&process, &truth, "a copy");
-}
-
-/// The kind of probes that this kernel is given first.
-fn best_mode() -> Mode {
-    match release() {
-        (6, 13..) | (7.., _) => Mode::Session,
-        (6, 6..) => Mode::Multi,
-        _ => Mode::Pair,
-    }
 }
 
 /// Make sure that nothing is read of an overlay that a user made, of file systems that may

@@ -316,9 +316,10 @@ fn patience(deadline: Option<Instant>) -> Duration {
     left.map_or(PATIENCE, |left| (left / PART).clamp(LEAST_PATIENCE, PATIENCE))
 }
 
-/// Why the memory of a process was not read that kept its reader waiting.
+/// Why the memory of a process was not read that kept its reader waiting. A helper that waits
+/// for a disk on a busy machine looks the same.
 pub(in crate::observe) const SILENT: &str =
-    "its memory does not answer (a page of a FUSE file or of userfaultfd)";
+    "its memory does not answer (a page of a FUSE file or of userfaultfd, or a very busy machine)";
 /// The reason for a process that was not read because its user's other processes
 /// took too long.
 pub(in crate::observe) const SPENT: &str = "processes of the same user took more than 10 seconds to look into (descriptors, libraries, environments)";

@@ -13,12 +13,31 @@ use gpumap::activity::{CountingOptions, Mode, ProcessScope, Session, counted_fun
 use gpumap::model::CountTable;
 use gpumap::observation::{Activity, GpuApi, ProcessActivity, Uncovered};
 
-use crate::support::host::Host;
+use crate::support::host::{self, Host};
+use crate::support::kernel;
 use crate::support::wait::within;
 use crate::support::watching::{PROTECTED, Place};
 
-/// All kinds of probes.
-pub const MODES: [Mode; 3] = Mode::ALL;
+/// This machine, unless its kernel is too old to say which function was called.
+pub fn shared() -> Option<Host> {
+    host::shared().filter(|_| kernel::needs(5, 15, "counting calls"))
+}
+
+/// The kinds of probes that this kernel has, the best one first.
+pub fn modes() -> Vec<Mode> {
+    let release = kernel::release();
+    let since = |mode| match mode {
+        Mode::Session => (6, 13),
+        Mode::Multi => (6, 6),
+        Mode::Pair => (5, 15),
+    };
+    Mode::ALL.into_iter().filter(|mode| release >= since(*mode)).collect()
+}
+
+/// The kind that this kernel is given first.
+pub fn best_mode() -> Mode {
+    modes()[0]
+}
 
 /// A driver and programs that use it, in a cgroup of their own.
 pub struct Bench {

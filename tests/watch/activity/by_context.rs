@@ -3,12 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use gpumap::activity::Mode;
 use gpumap::observation::ProcessActivity;
 
-use super::bench::{self, Bench, MODES};
+use super::bench::{self, Bench};
 use super::{ALL, ENDS};
-use crate::support::host;
 
 /// The sums of each context: launches, graphs, kernels of graphs, captured kernels, and so on.
 type Sums = BTreeMap<u64, [u64; 14]>;
@@ -58,10 +56,10 @@ fn real(truth: &str) -> Sums {
 /// are captured, with several threads and contexts.
 #[test]
 fn every_call() {
-    let Some(root) = host::shared() else { return };
+    let Some(root) = bench::shared() else { return };
     let bench = Bench::new(&root);
     let _held = bench.hold();
-    for mode in MODES {
+    for mode in bench::modes() {
         for (client, threads, every) in
             [(&bench.client, "1", 64), (&bench.own, "3", 1), (&bench.client, "8", 64)]
         {
@@ -82,10 +80,10 @@ fn every_call() {
 /// nothing is missing at the end.
 #[test]
 fn at_every_moment() {
-    let Some(root) = host::shared() else { return };
+    let Some(root) = bench::shared() else { return };
     let bench = Bench::new(&root);
     let _held = bench.hold();
-    let mut session = bench.session_by_context(Mode::Session, 64);
+    let mut session = bench.session_by_context(bench::best_mode(), 64);
     let words =
         ["-t", "4", "device:0", "stream", "launch:20000", "push:2", "launch:30000", "pop", "launch:20000"];
     let mut client = bench.start(&bench.client, &words);

@@ -10,7 +10,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 
 use super::bench::{self, Bench};
-use crate::support::{host, node};
+use crate::support::node;
 
 const GPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/gpu/four-h200");
 
@@ -66,7 +66,7 @@ fn truth(text: &str, place: usize) -> u64 {
 /// that a signal ends it cleanly.
 #[test]
 fn while_it_lives_and_once_more() {
-    let Some(root) = host::shared() else { return };
+    let Some(root) = bench::shared() else { return };
     let bench = Bench::new(&root);
     let state = bench.client.with_file_name("state");
     let _held = bench.hold();
@@ -122,7 +122,7 @@ fn while_it_lives_and_once_more() {
 /// it without a word.
 #[test]
 fn once_and_unread() {
-    let Some(root) = host::shared() else { return };
+    let Some(root) = bench::shared() else { return };
     let bench = Bench::new(&root);
     let mut once = Activity::start(&bench, &["--once"]);
     once.next();
@@ -136,7 +136,7 @@ fn once_and_unread() {
 /// Make sure that a process that lived and ended between two readings is told with its cgroup.
 #[test]
 fn between_two_readings() {
-    let Some(root) = host::shared() else { return };
+    let Some(root) = bench::shared() else { return };
     let bench = Bench::new(&root);
     let _held = bench.hold();
     let mut activity = Activity::start(&bench, &["--for", "120s"]);

@@ -11,7 +11,7 @@ use gpumap::activity::Session;
 use gpumap::model::CountTable;
 use gpumap::observation::Uncovered;
 
-use super::bench::{self, Bench, MODES, launches, uncovered_until};
+use super::bench::{self, Bench, launches, uncovered_until};
 use crate::support::host;
 use crate::support::watching::Place;
 
@@ -59,7 +59,7 @@ fn nothing(uncovered: &[Uncovered]) -> bool {
 fn a_lock_that_is_held() {
     let Some(root) = host::exclusive() else { return };
     let (bench, elsewhere) = (Bench::new(&root), Place::new(&root));
-    for mode in MODES {
+    for mode in bench::modes() {
         let holder = Holder::start(&elsewhere);
         let _held = bench.hold();
         let mut session = bench.begin(mode, 1);
@@ -93,11 +93,11 @@ fn a_lock_that_is_held() {
 /// before as counted whole if it opened the library later.
 #[test]
 fn opened_late() {
-    let Some(root) = host::shared() else { return };
+    let Some(root) = bench::shared() else { return };
     let bench = Bench::new(&root);
     let opener = bench.opener("opener", "");
     let open = format!("open={}", bench.driver.to_str().unwrap());
-    for mode in MODES {
+    for mode in bench::modes() {
         let mut session = bench.session(mode, 1);
         let mut first = bench.start(&opener, &["stop", &open, "stop", "launch=5", "stop"]);
         let mut second = bench.start(&opener, &["stop", &open, "launch=6"]);
@@ -126,9 +126,9 @@ fn opened_late() {
 /// before its library was found.
 #[test]
 fn too_short() {
-    let Some(root) = host::shared() else { return };
+    let Some(root) = bench::shared() else { return };
     let bench = Bench::new(&root);
-    for mode in MODES {
+    for mode in bench::modes() {
         let mut session = bench.session(mode, 1);
         let mut client = bench.start(&bench.client, &["device:0", "launch:9"]);
         let pid = client.id();
@@ -151,7 +151,7 @@ fn too_short() {
 /// part.
 #[test]
 fn moved() {
-    let Some(root) = host::shared() else { return };
+    let Some(root) = bench::shared() else { return };
     let (bench, elsewhere) = (Bench::new(&root), Place::new(&root));
     let opener = bench.opener("opener", "");
     let open = format!("open={}", bench.driver.to_str().unwrap());
@@ -159,7 +159,7 @@ fn moved() {
         fs::write(place.join("below/cgroup.procs"), pid.to_string()).unwrap();
     };
     let _held = bench.hold();
-    for mode in MODES {
+    for mode in bench::modes() {
         let mut session = bench.session(mode, 1);
         let words = [&open, "launch=3", "stop", "launch=4", "thread=5"];
         let mut leaves = bench.start(&opener, &words);

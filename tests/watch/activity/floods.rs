@@ -5,12 +5,10 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::process::{Child, Command, Stdio};
 
-use gpumap::activity::Mode;
 use gpumap::model::CountTable;
 use gpumap::observation::{Activity, LostRoom, ProcessActivity};
 
 use super::bench::{self, Bench, Counting, compare};
-use crate::support::host;
 
 /// Who floods, and who works beside.
 const MALLORY: u32 = 61_234;
@@ -94,7 +92,7 @@ const FLOODS: [Flood; 11] = [
 /// that user and of no other, and marks his processes.
 #[test]
 fn one_user_floods() {
-    let Some(root) = host::shared() else { return };
+    let Some(root) = bench::shared() else { return };
     let bench = Bench::new(&root);
     let _held = bench.hold();
     for flood in FLOODS {
@@ -140,7 +138,7 @@ fn end(clients: Vec<Child>) {
 /// they have.
 #[test]
 fn from_a_namespace() {
-    let Some(root) = host::shared() else { return };
+    let Some(root) = bench::shared() else { return };
     let bench = Bench::new(&root);
     let _held = bench.hold();
     let subuid = bench.build("c/subuid.c", "subuid", "gcc");
@@ -164,14 +162,14 @@ fn from_a_namespace() {
 /// of others: of one process so many codes of errors are kept, and no more.
 #[test]
 fn with_a_library_of_his_own() {
-    let Some(root) = host::shared() else { return };
+    let Some(root) = bench::shared() else { return };
     let bench = Bench::new(&root);
     let _held = bench.hold();
     let flags = "gcc -O2 -shared -fPIC -Wl,-soname,libcuda.so.1";
     fs::create_dir(bench.client.with_file_name("his")).unwrap();
     let own = bench.build("c/cuda/driver.c", "his/libcuda.so.1", flags);
     chown(&own, Some(MALLORY), Some(MALLORY)).unwrap();
-    let mut session = bench.session(Mode::Session, 1);
+    let mut session = bench.session(bench::best_mode(), 1);
     let uid = MALLORY.to_string();
     let words = ["-u", &uid, "device:0", "stop", "sync:20000", "stop"];
     let mut command = bench.command(&bench.client, &words);
@@ -194,7 +192,7 @@ fn with_a_library_of_his_own() {
 /// called something before they came into scope has shares, too.
 #[test]
 fn out_of_scope() {
-    let Some(root) = host::shared() else { return };
+    let Some(root) = bench::shared() else { return };
     let bench = Bench::new(&root);
     let _held = bench.hold();
     let mut session = bench.small_session(SMALLER);
@@ -210,7 +208,7 @@ fn out_of_scope() {
 /// Make sure that many users together leave each other what is within a share.
 #[test]
 fn many_users_flood() {
-    let Some(root) = host::shared() else { return };
+    let Some(root) = bench::shared() else { return };
     let bench = Bench::new(&root);
     let _held = bench.hold();
     let mut session = bench.small_session(SMALLER - 2);

@@ -3,11 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use gpumap::activity::Mode;
 use gpumap::observation::GpuApi;
 
-use super::bench::{self, Bench, MODES, compare_threads};
-use crate::support::host;
+use super::bench::{self, Bench, compare_threads};
 
 /// Every kind of call that the client makes.
 const ALL: &[&str] = &[
@@ -39,9 +37,9 @@ const ALL: &[&str] = &[
 /// the functions and the number of threads.
 #[test]
 fn every_call() {
-    let Some(root) = host::shared() else { return };
+    let Some(root) = bench::shared() else { return };
     let bench = Bench::hip(&root);
-    for mode in MODES {
+    for mode in bench::modes() {
         let mut all = BTreeSet::new();
         for (client, threads) in [(&bench.client, "1"), (&bench.own, "3"), (&bench.client, "8")] {
             let words = [&["-t", threads], ALL].concat();
@@ -61,15 +59,16 @@ fn every_call() {
 /// device that was chosen before counting began is unknown until it is named.
 #[test]
 fn sampled_and_late() {
-    let Some(root) = host::shared() else { return };
+    let Some(root) = bench::shared() else { return };
     let bench = Bench::hip(&root);
-    let (process, truth) = bench.run(Mode::Session, 64, &bench.client, &["-t", "3", "stream", "launch:640"]);
+    let (process, truth) =
+        bench.run(bench::best_mode(), 64, &bench.client, &["-t", "3", "stream", "launch:640"]);
     compare_threads(&process, &truth, 3, "sampled");
 
     let words = ["device:1", "launch:50", "stop", "launch:3", "current", "launch:4"];
     let mut client = bench.start(&bench.client, &words);
     bench::read_line(&mut client, "stopped");
-    let mut session = bench.session(Mode::Session, 1);
+    let mut session = bench.session(bench::best_mode(), 1);
     bench::go_on(&mut client);
     assert!(client.wait().unwrap().success());
     let process = bench::read(&mut session, client.id());

@@ -10,8 +10,8 @@ use gpumap::activity::{CountingOptions, Interception, ProcessScope, Session};
 use gpumap::model::CountTable;
 use gpumap::observation::{InterceptedCalls, ProcessActivity};
 
-use super::bench::{go_on, read_line};
-use crate::support::host::{self, Host};
+use super::bench::{self, go_on, read_line};
+use crate::support::host::Host;
 use crate::support::node;
 use crate::support::watching::Place;
 
@@ -81,7 +81,7 @@ fn of<'a>(process: &'a ProcessActivity, function: &str) -> &'a InterceptedCalls 
 /// without such a library has none.
 #[test]
 fn what_a_library_takes() {
-    let Some(root) = host::shared() else { return };
+    let Some(root) = bench::shared() else { return };
     let bench = Bench::new(&root);
     let words = ["launch:400", "churn:20", "memory:1000"];
     let mut clients = [Some(50_000), Some(0), None].map(|takes| bench.start(takes, &words));
@@ -126,7 +126,7 @@ fn what_a_library_takes() {
 /// Make sure that `gpumap activity` says it, in its document and in a sentence.
 #[test]
 fn told() {
-    let Some(root) = host::shared() else { return };
+    let Some(root) = bench::shared() else { return };
     let bench = Bench::new(&root);
     let mut client = bench.start(Some(20_000), &["launch:400"]);
     let cgroup = bench.place.cgroup.to_str().unwrap();
@@ -152,7 +152,7 @@ fn told() {
 /// it, and that nothing is said to go past one that a process does not have.
 #[test]
 fn past_the_library() {
-    let Some(root) = host::shared() else { return };
+    let Some(root) = bench::shared() else { return };
     let bench = Bench::new(&root);
     let mut clients =
         [Some(0), None].map(|takes| bench.start(takes, &["launch:40", "graph:4", "together:7"]));
@@ -182,7 +182,7 @@ fn past_the_library() {
 /// format, shape and mipmaps, and those of which a channel has no size are told apart.
 #[test]
 fn arrays_past_the_library() {
-    let Some(root) = host::shared() else { return };
+    let Some(root) = bench::shared() else { return };
     let bench = Bench::new(&root);
     let truth = bench.client.with_file_name("truth");
     let _unless_none = fs::remove_file(&truth);
@@ -211,7 +211,7 @@ fn arrays_past_the_library() {
 /// and that what finds no room is told with its user.
 #[test]
 fn one_user_floods() {
-    let Some(root) = host::shared() else { return };
+    let Some(root) = bench::shared() else { return };
     let bench = Bench::new(&root);
     // By the sums of functions, by threads that are in a call, by processes.
     for words in ["crowd:300", "many-threads:400", "herd:140"] {

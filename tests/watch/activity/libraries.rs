@@ -8,16 +8,16 @@ use std::process::Command;
 
 use gpumap::activity::Mode;
 
-use super::bench::{self, Bench, MODES, compare, compare_threads, launches};
+use super::bench::{self, Bench, compare, compare_threads, launches};
 use crate::support::host;
 
 /// Make sure that a library that takes the place of another one, as a package manager
 /// puts it there, is counted beside the old one, which is in use still.
 #[test]
 fn replaced() {
-    let Some(root) = host::shared() else { return };
+    let Some(root) = bench::shared() else { return };
     let bench = Bench::new(&root);
-    for mode in MODES {
+    for mode in bench::modes() {
         let mut old = bench.start(&bench.client, &["device:0", "stop", "launch:3"]);
         bench::read_line(&mut old, "stopped");
         let mut session = bench.session(mode, 1);
@@ -63,11 +63,11 @@ const FORMS: [&str; 9] = [
 /// linked statically, are counted alike, however they are linked, stripped or not.
 #[test]
 fn opened_and_stripped() {
-    let Some(root) = host::shared() else { return };
+    let Some(root) = bench::shared() else { return };
     let bench = Bench::new(&root);
     let _held = bench.hold();
     let open = format!("open={}", bench.driver.to_str().unwrap());
-    for mode in MODES {
+    for mode in bench::modes() {
         let mut session = bench.session(mode, 1);
         for flags in FORMS {
             let opener = bench.opener("opener", flags);
@@ -82,11 +82,11 @@ fn opened_and_stripped() {
 /// not at all if it is refused before it comes to the driver.
 #[test]
 fn in_between() {
-    let Some(root) = host::shared() else { return };
+    let Some(root) = bench::shared() else { return };
     let bench = Bench::new(&root);
     let between = bench.build("c/cuda/between.c", "libvgpu.so", "gcc -shared -fPIC -ldl");
     let _held = bench.hold();
-    for mode in MODES {
+    for mode in bench::modes() {
         let mut session = bench.session(mode, 1);
         let words = ["-t", "2", "device:1", "stream", "launch:100", "memory:1000", "churn:20", "waits:2"];
         let mut command = bench.command(&bench.client, &words);
@@ -101,14 +101,14 @@ fn in_between() {
 /// the library's first call on.
 #[test]
 fn python_bindings() {
-    let Some(root) = host::shared() else { return };
+    let Some(root) = bench::shared() else { return };
     let packages = match bindings() {
         Ok(packages) => packages,
         Err(why) => return host::skip(&format!("NVIDIA's Python bindings cannot be had: {why}")),
     };
     let bench = Bench::new(&root);
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/c/cuda/bindings.py");
-    for (mode, held) in [(Mode::Session, true), (Mode::Pair, true), (Mode::Session, false)] {
+    for (mode, held) in [(bench::best_mode(), true), (Mode::Pair, true), (bench::best_mode(), false)] {
         let _held = held.then(|| bench.hold());
         let mut session = bench.session(mode, 1);
         let mut command = bench.command(Path::new("/usr/bin/python3"), &[script, "200"]);

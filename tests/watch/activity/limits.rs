@@ -1,12 +1,10 @@
 //! What finds no room in the kernel's tables is counted and said, and takes nothing
 //! from others.
 
-use gpumap::activity::Mode;
 use gpumap::model::CountTable;
 use gpumap::observation::StreamSums;
 
 use super::bench::{self, Bench, launches};
-use crate::support::host;
 
 /// Blocks of one process that are known at a time (`MOST_BLOCKS` in `bpf/activity.h`).
 const BLOCKS: u64 = 1 << 18;
@@ -15,10 +13,10 @@ const BLOCKS: u64 = 1 << 18;
 /// allocations are counted all the same, and that another process loses nothing.
 #[test]
 fn many_blocks() {
-    let Some(root) = host::shared() else { return };
+    let Some(root) = bench::shared() else { return };
     let bench = Bench::new(&root);
     let _held = bench.hold();
-    let mut session = bench.session(Mode::Session, 1);
+    let mut session = bench.session(bench::best_mode(), 1);
     let more = 1000;
     let keep = format!("keep:{}", BLOCKS + more);
     let mut client = bench.start(&bench.client, &["device:0", &keep, "stop", "churn:10"]);
@@ -52,10 +50,10 @@ const CONTEXTS: u64 = 512 + 40;
 /// launches are all counted.
 #[test]
 fn many_contexts() {
-    let Some(root) = host::shared() else { return };
+    let Some(root) = bench::shared() else { return };
     let bench = Bench::new(&root);
     let _held = bench.hold();
-    let mut session = bench.session(Mode::Session, 1);
+    let mut session = bench.session(bench::best_mode(), 1);
     let (process, _) = bench.run_in(&mut session, &bench.client, &[&format!("pile:{CONTEXTS}")]);
     assert_eq!((launches(&process), process.contexts.len()), (CONTEXTS, 512));
     // Once when it is made, and once when its memory is allocated.
@@ -68,9 +66,10 @@ fn many_contexts() {
 /// launches are not lost by it.
 #[test]
 fn many_errors() {
-    let Some(root) = host::shared() else { return };
+    let Some(root) = bench::shared() else { return };
     let bench = Bench::new(&root);
-    let (process, truth) = bench.run(Mode::Session, 1, &bench.client, &["device:0", "bad:300", "launch:20"]);
+    let (process, truth) =
+        bench.run(bench::best_mode(), 1, &bench.client, &["device:0", "bad:300", "launch:20"]);
     bench::compare(&process, &truth, "errors");
     assert_eq!((launches(&process), process.errors[0].count), (20, 300));
 }
@@ -82,10 +81,10 @@ const PROCESSES: u64 = 16384 + 200;
 /// room again once those that ended were read.
 #[test]
 fn many_processes() {
-    let Some(root) = host::shared() else { return };
+    let Some(root) = bench::shared() else { return };
     let bench = Bench::new(&root);
     let _held = bench.hold();
-    let mut session = bench.session(Mode::Session, 1);
+    let mut session = bench.session(bench::best_mode(), 1);
     let crowd = format!("crowd:{PROCESSES}");
     let mut client = bench.start(&bench.client, &["device:0", "launch:3", &crowd]);
     // What ended meanwhile is not read.
@@ -106,10 +105,10 @@ fn many_processes() {
 /// process are.
 #[test]
 fn many_graphs() {
-    let Some(root) = host::shared() else { return };
+    let Some(root) = bench::shared() else { return };
     let bench = Bench::new(&root);
     let _held = bench.hold();
-    let mut session = bench.session(Mode::Session, 1);
+    let mut session = bench.session(bench::best_mode(), 1);
     // Each is two entries of 16,384: the graph, and what can be launched.
     let (process, _) =
         bench.run_in(&mut session, &bench.client, &["device:0", "stream", "many-graphs:12000"]);
@@ -129,10 +128,10 @@ fn many_graphs() {
 /// for others with the context, and that is said.
 #[test]
 fn many_events() {
-    let Some(root) = host::shared() else { return };
+    let Some(root) = bench::shared() else { return };
     let bench = Bench::new(&root);
     let _held = bench.hold();
-    let mut session = bench.session(Mode::Session, 1);
+    let mut session = bench.session(bench::best_mode(), 1);
     let (process, _) =
         bench.run_in(&mut session, &bench.client, &["device:0", "stream", "many-events:80000"]);
     let of_streams: u64 = process.streams.iter().map(|stream| stream.waits).sum();

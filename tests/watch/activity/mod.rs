@@ -15,9 +15,7 @@ mod waiting;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::support::host;
-use bench::{Bench, MODES, compare_threads};
-use gpumap::activity::Mode;
+use bench::{Bench, compare_threads};
 use gpumap::observation::GpuApi;
 
 /// Every kind of call that the client makes.
@@ -59,9 +57,9 @@ const ENDS: &[&str] = &["device:2", "memory:300", "reset:2", "memory:50", "relea
 /// whatever the probes, the variant of the functions and the number of threads.
 #[test]
 fn every_call() {
-    let Some(root) = host::shared() else { return };
+    let Some(root) = bench::shared() else { return };
     let bench = Bench::new(&root);
-    for mode in MODES {
+    for mode in bench::modes() {
         let mut all = BTreeSet::new();
         for (client, threads) in [(&bench.client, "1"), (&bench.own, "3"), (&bench.client, "8")] {
             let ends = if threads == "1" { ENDS } else { &[] };
@@ -83,11 +81,11 @@ fn every_call() {
 /// meanwhile, and for several processes at the same time.
 #[test]
 fn threads_and_processes() {
-    let Some(root) = host::shared() else { return };
+    let Some(root) = bench::shared() else { return };
     let bench = Bench::new(&root);
     let _held = bench.hold();
     let words = ["device:1", "stream", "launch:200", "fork", "graph:3", "short:3", "copies:10", "churn:30"];
-    for mode in MODES {
+    for mode in bench::modes() {
         let mut session = bench.session(mode, 1);
         let run = |threads: u64, number: u64| {
             let truth = bench.client.with_file_name(format!("truth.{number}"));
@@ -118,9 +116,9 @@ fn threads_and_processes() {
 /// Make sure that launches are counted whole where few of them are timed.
 #[test]
 fn sampled() {
-    let Some(root) = host::shared() else { return };
+    let Some(root) = bench::shared() else { return };
     let bench = Bench::new(&root);
-    for mode in MODES {
+    for mode in bench::modes() {
         let (process, truth) =
             bench.run(mode, 64, &bench.client, &["-t", "4", "device:0", "stream", "launch:1280", "graph:2"]);
         compare_threads(&process, &truth, 4, &format!("{mode:?}"));
@@ -136,9 +134,9 @@ fn sampled() {
 /// away.
 #[test]
 fn late() {
-    let Some(root) = host::shared() else { return };
+    let Some(root) = bench::shared() else { return };
     let bench = Bench::new(&root);
-    for mode in MODES {
+    for mode in bench::modes() {
         let words = ["device:1", "launch:50", "stop", "launch:3", "current", "launch:4", "churn:2"];
         let mut client = bench.start(&bench.client, &words);
         bench::read_line(&mut client, "stopped");
@@ -161,9 +159,9 @@ fn late() {
 /// and that one that is killed has ended with what it did.
 #[test]
 fn ends() {
-    let Some(root) = host::shared() else { return };
+    let Some(root) = bench::shared() else { return };
     let bench = Bench::new(&root);
-    for mode in MODES {
+    for mode in bench::modes() {
         let _held = bench.hold();
         let mut session = bench.session(mode, 1);
         let mut client = bench.start(&bench.client, &["device:0", "memory:100", "launch:5", "exec"]);
@@ -196,9 +194,9 @@ fn ends() {
 /// its launches.
 #[test]
 fn many_streams() {
-    let Some(root) = host::shared() else { return };
+    let Some(root) = bench::shared() else { return };
     let bench = Bench::new(&root);
-    let (process, _) = bench.run(Mode::Session, 1, &bench.client, &["device:0", "streams:3000"]);
+    let (process, _) = bench.run(bench::best_mode(), 1, &bench.client, &["device:0", "streams:3000"]);
     assert_eq!(process.streams.iter().map(|stream| stream.launches).sum::<u64>(), 3000);
     let others = process.streams.iter().find(|stream| stream.stream == 3).unwrap();
     assert!(others.launches >= 900 && process.streams.len() <= 2049, "{others:?}");

@@ -8,8 +8,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use super::bench::Bench;
-use crate::support::{host, node};
+use super::bench::{self, Bench};
+use crate::support::node;
 
 const GPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/gpu/four-h200");
 
@@ -45,7 +45,7 @@ fn summary(root: &str, state: &Path, job: &str) -> (Value, i32) {
 /// stays when gpumap is started anew, and that a job which nobody saw is not said to be idle.
 #[test]
 fn a_job_that_is_gone() {
-    let Some(host) = host::shared() else { return };
+    let Some(host) = bench::shared() else { return };
     let bench = Bench::new(&host);
     let root = bench.cgroup().to_str().unwrap().to_owned();
     let state = bench.client.with_file_name("state");

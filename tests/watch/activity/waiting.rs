@@ -6,14 +6,12 @@ use std::path::PathBuf;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-use gpumap::activity::Mode;
 use gpumap::observation::{CallUnderWay, ProcessActivity};
 use nix::sys::stat::Mode as Rights;
 use nix::unistd::mkfifo;
 
-use super::bench::{self, Bench, MODES, launches};
+use super::bench::{self, Bench, launches};
 use super::command::Activity;
-use crate::support::host;
 use crate::support::wait::within;
 
 /// A client that waits for its stream until it is let go.
@@ -62,9 +60,9 @@ fn until(session: &mut bench::Counting, is_so: impl Fn(&ProcessActivity) -> bool
 /// longer then.
 #[test]
 fn under_way() {
-    let Some(root) = host::shared() else { return };
+    let Some(root) = bench::shared() else { return };
     let bench = Bench::new(&root);
-    for mode in MODES {
+    for mode in bench::modes() {
         let _held = bench.hold();
         let mut session = bench.session(mode, 64);
         let waiting = Waiting::start(&bench, &["device:1", "stream", "launch:3", "sync", "stop"]);
@@ -89,7 +87,7 @@ fn under_way() {
 /// process is not told as idle meanwhile.
 #[test]
 fn told_while_it_lasts() {
-    let Some(root) = host::shared() else { return };
+    let Some(root) = bench::shared() else { return };
     let bench = Bench::new(&root);
     let _held = bench.hold();
     let mut activity = Activity::start(&bench, &["--for", "120s"]);
@@ -139,10 +137,10 @@ fn told_while_it_lasts() {
 /// Make sure that launches that fail are not counted as launches where one in 64 is timed.
 #[test]
 fn failing_launches() {
-    let Some(root) = host::shared() else { return };
+    let Some(root) = bench::shared() else { return };
     let bench = Bench::new(&root);
     let (process, _) = bench.run(
-        Mode::Session,
+        bench::best_mode(),
         64,
         &bench.client,
         &["device:0", "stream", "bad:640", "launch:128", "bad:64"],
