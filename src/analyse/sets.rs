@@ -73,7 +73,12 @@ pub(super) fn visible(
     }
     let mut set = union.finish(gpus);
     let may = |key: &GpuKey| allowed.gpus.iter().flatten().chain(&allowed.unknown).any(|open| open == key);
+    let was_unknown = !set.unknown.is_empty();
     set.unknown.retain(may);
+    // Whatever was not read names nothing that may be opened.
+    if (was_unknown || gpus.is_empty()) && set.gpus.is_some() && set.unknown.is_empty() {
+        set.why.clear();
+    }
     set
 }
 

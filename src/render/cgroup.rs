@@ -52,7 +52,7 @@ pub(super) fn rights(
 fn gpu_part(out: &mut dyn Write, style: Style, cgroup: &Cgroup, payload: &NodeAnswer) -> io::Result<()> {
     let inventory = &payload.gpus;
     match cgroup.gpus.as_slice() {
-        [] => writeln!(out, "GPUs: none on this node"),
+        [] => writeln!(out, "{}", gpus::none_in_list(payload.gpus_unread)),
         verdicts => {
             writeln!(out, "GPUs: {}", gpus::tally(verdicts))?;
             gpus::write(out, style, verdicts, inventory)

@@ -231,6 +231,14 @@ pub(super) fn none(gpus_unread: bool) -> &'static str {
     }
 }
 
+/// The same as the heading of a list.
+pub(super) fn none_in_list(gpus_unread: bool) -> &'static str {
+    match gpus_unread {
+        false => "GPUs: none on this node",
+        true => "GPUs: none was seen, and whether this node has one is not known",
+    }
+}
+
 /// Prints a heading and one row per GPU, its MIG instances below it.
 pub(super) fn write_inventory(
     out: &mut dyn Write,

@@ -46,7 +46,7 @@ fn one(out: &mut dyn Write, style: Style, group: &[OwnerSets], payload: &NodeAns
     heading(out, top)?;
     let inventory = &payload.gpus;
     node::write_owners(out, style, &group.iter().collect::<Vec<_>>(), inventory)?;
-    gpu_part(out, style, group, inventory)?;
+    gpu_part(out, style, group, payload)?;
     let all = payload.cgroups.iter();
     let cgroups: Vec<&Cgroup> = all.filter(|cgroup| is_in(&cgroup.path, &top.cgroup)).collect();
     let (own, rest) = processes(&cgroups, style);
@@ -98,7 +98,8 @@ pub(super) fn source_name(source: &JobIdSource) -> String {
 
 /// The GPUs that the job may open, and those that it was allocated, asks for or
 /// holds; not those that it might have been allocated.
-fn gpu_part(out: &mut dyn Write, style: Style, group: &[OwnerSets], inventory: &[Gpu]) -> io::Result<()> {
+fn gpu_part(out: &mut dyn Write, style: Style, group: &[OwnerSets], payload: &NodeAnswer) -> io::Result<()> {
+    let inventory = &payload.gpus;
     let has = |gpu: &Gpu, keys: &[GpuKey]| keys.contains(&gpu.key);
     let known = |gpu: &Gpu, set: &GpuSet| has(gpu, set.gpus.as_deref().unwrap_or_default());
     let may = |gpu: &Gpu| group.iter().any(|row| known(gpu, &row.allowed));
@@ -114,7 +115,7 @@ fn gpu_part(out: &mut dyn Write, style: Style, group: &[OwnerSets], inventory: &
     let relevant: Vec<&Gpu> = inventory.iter().filter(is_its).collect();
     let count = |is: &dyn Fn(&Gpu) -> bool| inventory.iter().filter(|gpu| is(gpu)).count();
     let title = match (count(&may), count(&perhaps), inventory.len()) {
-        (0, 0, 0) => "GPUs: none on this node".to_owned(),
+        (0, 0, 0) => gpus::none_in_list(payload.gpus_unread).to_owned(),
         (allowed, 0, all) => format!("GPUs: it may open {allowed} of {all}"),
         (0, unknown, all) if unknown == all => format!("GPUs: unknown which of {all} it may open"),
         (allowed, unknown, all) => format!("GPUs: it may open {allowed} of {all}, {unknown} unknown"),

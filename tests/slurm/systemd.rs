@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::support::host;
 use crate::support::systemd::{PATIENCE, Systemd, with_systemd};
 use serde_json::Value;
 
@@ -112,5 +113,67 @@ fn jobs_that_the_site_describes() {
         let refused = ask();
         let said = String::from_utf8_lossy(&refused.stdout);
         assert!(matches!(refused.status.code(), Some(2 | 3)) && !said.contains("\"acme\""), "{said}");
+    });
+}
+
+/// What Debian's template says of devices, and what nspawn needs to run here.
+const NSPAWN: &str = "\
+[Service]
+ExecStart=systemd-nspawn --quiet --register=no --keep-unit --directory=/mnt/test/tree \
+    --resolv-conf=off --timezone=off --setenv=CUDA_VISIBLE_DEVICES=1 /bin/sleep 600
+KillMode=mixed
+Slice=machine.slice
+Delegate=yes
+DevicePolicy=closed
+DeviceAllow=/dev/net/tun rwm
+DeviceAllow=char-pts rw
+";
+
+/// Make sure that a container of systemd-nspawn is told as that, with the rules of its unit,
+/// and its monitor as its own part.
+#[test]
+fn nspawn() {
+    for program in ["systemd-nspawn", "busybox"] {
+        if !host::is_installed(program) {
+            return host::skip(&format!("{program} is not installed"));
+        }
+    }
+    with_systemd(&[], |systemd| {
+        let tree = systemd.work().join("tree");
+        for directory in ["bin", "etc", "usr"] {
+            std::fs::create_dir_all(tree.join(directory)).expect("a directory");
+        }
+        std::fs::copy("/bin/busybox", tree.join("bin/sleep")).expect("a static program");
+        // nspawn wants the tree of an operating system.
+        std::fs::write(tree.join("etc/os-release"), "ID=test\n").expect("a file");
+        let unit = "systemd-nspawn@web.service";
+        let file = systemd.work().join(unit);
+        std::fs::write(&file, NSPAWN).expect("a file");
+        systemd.run("cp", &[&format!("/mnt/test/{unit}"), "/run/systemd/system/"]);
+        systemd.run("systemctl", &["daemon-reload"]);
+        systemd.run("systemctl", &["start", unit]);
+        let began = Instant::now();
+        let rows = loop {
+            let document = json(&systemd.run("gpumap", &["--json", "node"]));
+            let rows = document["owners"].as_array().cloned().unwrap_or_default();
+            let rows: Vec<Value> = rows.into_iter().filter(|row| row["owner"]["kind"] == "nspawn").collect();
+            if rows.iter().any(|row| row["cgroup"].as_str().is_some_and(|path| path.ends_with("web.service")))
+            {
+                break rows;
+            }
+            assert!(began.elapsed() < PATIENCE, "{document}\n{}", systemd.journal(unit));
+            std::thread::sleep(Duration::from_millis(100));
+        };
+        assert!(rows.iter().all(|row| row["owner"]["name"] == "web"), "{rows:?}");
+        let path = "/machine.slice/systemd-nspawn@web.service/payload";
+        let refused = systemd.command("gpumap").args(["check", "--cgroup", path, "c 195:0"]).status();
+        assert_eq!(refused.expect("nsenter").code(), Some(1));
+        systemd.run("gpumap", &["check", "--cgroup", path, "c 1:3"]);
+        let payload = json(&systemd.run("gpumap", &["--json", "cgroup", path]));
+        assert_eq!(payload["cgroups"][0]["owner"]["part"], Value::Null, "{payload}");
+        let monitor = "/machine.slice/systemd-nspawn@web.service/supervisor";
+        let monitor = json(&systemd.run("gpumap", &["--json", "cgroup", monitor]));
+        assert_eq!(monitor["cgroups"][0]["owner"]["part"], "monitor", "{monitor}");
+        systemd.run("systemctl", &["stop", unit]);
     });
 }

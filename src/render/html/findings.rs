@@ -19,7 +19,10 @@ pub(super) fn section(view: &View<'_>) -> Markup {
     html! {
         section #findings aria-labelledby="findings-title" {
             div.title { h2 #findings-title { "Findings" } p.muted { "Where GPUs are not isolated as they should be." } }
-            @if view.findings.is_empty() { p.empty { span.ok aria-hidden="true" { "✓ " } "Nothing was found." } }
+            @if view.findings.is_empty() {
+                @if view.page.document.complete { p.empty { span.ok aria-hidden="true" { "✓ " } "Nothing was found." } }
+                @else { p.empty { "Nothing was found, but not everything could be seen." } }
+            }
             @for (number, finding) in view.findings.iter().enumerate() { (card(view, number, finding)) }
             @for remark in remarks { p.muted { "Remark: " (text::sentence(remark)) "." } }
         }
