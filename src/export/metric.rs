@@ -228,7 +228,7 @@ metrics! {
     DENIED = Counter "gpumap_denied_total" ["UUID", "device", "kind", "jobid", "name"]
         "How often the kernel refused an owner a GPU, or a node that GPUs share (device), because of device programs or the devices controller of cgroup v1";
     DENIED_LOST = Counter "gpumap_denied_lost_total" []
-        "Refusals that are not in gpumap_denied_total: there were too many different ones at once, or of too many owners";
+        "Refusals that are not in gpumap_denied_total: there were too many different ones at once, or of too many owners; and checks of devices that gpumap did not see, any of which may be one";
     EVENTS_LOST = Counter "gpumap_events_lost_total" []
         "Changes of programs that were counted and not seen";
 }

@@ -82,9 +82,38 @@ fn gpu(facts: &GpuFacts, entries: &[DrmMinor<'_>], entry: &DrmMinor<'_>) -> Gpu 
         minor: Some(gate.1),
         nodes: nodes(facts, Some(gate), &cards(entries, entry.pci), &[]),
         numa_node: pci.as_ref().and_then(Pci::numa_node),
+        tiles: pci
+            .as_ref()
+            .filter(|_| vendor == Vendor::Intel)
+            .and_then(|pci| tiles(facts, entries, entry, pci)),
         vendor,
         ..Gpu::default()
     }
+}
+
+/// How many tiles an Intel GPU has. xe has a directory for each. Those of i915 are for GTs: a
+/// tile has one for its engines and, since Meteor Lake, another for media alone; only Ponte
+/// Vecchio has several tiles there, and no second GT in any.
+fn tiles(facts: &GpuFacts, entries: &[DrmMinor<'_>], entry: &DrmMinor<'_>, pci: &Pci<'_>) -> Option<u32> {
+    let count = |prefix: &str| {
+        let numbers: Vec<u32> = under(facts, prefix).filter_map(|(rest, _)| number(rest, "")).collect();
+        u32::try_from(numbers.len()).ok().filter(|count| *count > 0)
+    };
+    match pci.driver() {
+        Some("xe") => count(&pci.path("tile")),
+        Some("i915") => {
+            let (_, card) = *cards(entries, entry.pci).first()?;
+            let count = count(&format!("{CLASS}card{card}/gt/gt"))?;
+            (count == 1 || pci.device().is_some_and(is_ponte_vecchio)).then_some(count)
+        }
+        _ => None,
+    }
+}
+
+/// By its PCI device id (`INTEL_PVC_IDS` of include/drm/intel/pciids.h in Linux, and the
+/// names in shared/source/dll/devices/devices_base.inl of intel/compute-runtime).
+fn is_ponte_vecchio(device: u32) -> bool {
+    matches!(device, 0x0b69 | 0x0b6e | 0x0bd0..=0x0bdb | 0x0be0 | 0x0be1 | 0x0be5)
 }
 
 /// The numbers of the card nodes of a PCI device.

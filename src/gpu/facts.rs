@@ -47,12 +47,26 @@ impl<'a> Pci<'a> {
 
     /// An attribute's trimmed text.
     pub(super) fn text(&self, name: &str) -> Option<&'a str> {
-        text(self.facts, &format!("{}/{name}", self.dir))
+        text(self.facts, &self.path(name))
+    }
+
+    /// The path of an attribute.
+    pub(super) fn path(&self, name: &str) -> String {
+        format!("{}/{name}", self.dir)
     }
 
     /// The PCI vendor id.
     pub(super) fn vendor(&self) -> Option<u32> {
-        u32::from_str_radix(self.text("vendor")?.strip_prefix("0x")?, 16).ok()
+        self.id("vendor")
+    }
+
+    /// The PCI device id.
+    pub(super) fn device(&self) -> Option<u32> {
+        self.id("device")
+    }
+
+    fn id(&self, name: &str) -> Option<u32> {
+        u32::from_str_radix(self.text(name)?.strip_prefix("0x")?, 16).ok()
     }
 
     /// The NUMA node; sysfs has -1 for none.

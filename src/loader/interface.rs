@@ -99,6 +99,16 @@ pub trait Loaded {
     /// No such program, or a kernel that does not let programs there.
     fn attach_kernel(&mut self, program: &'static str, function: &str) -> Result<(), LoadError>;
 
+    /// How often a program that [`Self::attach_kernel`] attached was not run although its
+    /// function was called or returned, as far as the kernel counts that: an fexit program
+    /// since Linux 5.12, a kprobe since 6.7 (for a caller with `CAP_SYS_ADMIN`). 0 where it
+    /// does not.
+    ///
+    /// # Errors
+    ///
+    /// No such program, or the kernel's reason.
+    fn missed(&self, program: &'static str) -> Result<u64, LoadError>;
+
     /// Runs a program at the entry of a function or at its return, whichever
     /// the program is for. A cookie other than 0 needs Linux 5.15.
     ///

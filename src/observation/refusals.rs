@@ -18,6 +18,15 @@ pub struct Refusals {
     pub refused: Vec<RefusedDevice>,
     /// How many refusals since then are not among these for lack of room.
     pub lost: u64,
+    /// How many checks of devices since then nobody saw, as far as the kernel counts them:
+    /// any of them may be a refusal.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub missed: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// The refusals of one device to one process in one cgroup.

@@ -85,7 +85,7 @@ impl Log {
                 ProblemCode::Timeout,
                 doing,
                 "the time limit was reached, the rest was not read",
-                "a larger --timeout",
+                "give it more time with --timeout",
             );
         }
         late

@@ -141,10 +141,12 @@ fn found(
                 ProblemCode::TooLarge,
                 name,
                 format!("it has more than {FILE_LIMIT} bytes"),
-                "--gres-conf FILE",
+                "name it with --gres-conf FILE",
             );
         }
-        Err(error) => log.add(ProblemCode::Unreadable, name, error.to_string(), "--gres-conf FILE"),
+        Err(error) => {
+            log.add(ProblemCode::Unreadable, name, error.to_string(), "name it with --gres-conf FILE")
+        }
     }
     Some(None)
 }

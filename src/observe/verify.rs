@@ -117,7 +117,7 @@ impl Round {
         if let Some(why) = self.unanswered.first() {
             let count = self.unanswered.len();
             let which = if count == 1 { "of one cgroup".to_owned() } else { format!("of {count} cgroups") };
-            add(format!("missing {which}: {why}"), "another try when these cgroups are calmer");
+            add(format!("missing {which}: {why}"), "try again when these cgroups are calmer");
         }
         if over > 0 {
             add(format!("{over} more cgroups were not asked"), "name the cgroups to audit");

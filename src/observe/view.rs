@@ -29,7 +29,7 @@ use crate::sys::stat::stat_at;
 /// `linux/proc_ns.h`: the same on every kernel since Linux 3.8.
 const NAMESPACES: [(&str, u64); 3] = [("user", 0xEFFF_FFFD), ("cgroup", 0xEFFF_FFFB), ("pid", 0xEFFF_FFFC)];
 
-const NODE_PIDS: &str = "gpumap in the node's pid namespace: outside of the container, or with hostPID";
+const NODE_PIDS: &str = "run gpumap in the node's pid namespace: outside of the container, or with hostPID";
 
 const UNNUMBERED: &str = "cgroup.procs numbers them in another pid namespace than the one of --proc";
 
@@ -260,7 +260,7 @@ fn part_of_cgroups(options: &Options, hierarchy: &Hierarchy, is_foreign: bool, l
                 "{} is a part of the node's cgroups; the others are not seen",
                 hierarchy.mount.point.display()
             ),
-            "gpumap outside of the container, or --cgroup-root DIR to ask about this part alone",
+            "run gpumap outside of the container, or ask about this part alone with --cgroup-root DIR",
         );
     }
 }

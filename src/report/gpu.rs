@@ -44,6 +44,10 @@ pub struct Gpu {
     pub slurm_index: Option<u32>,
     /// NUMA node; null if the platform has none.
     pub numa_node: Option<u32>,
+    /// Tiles of an Intel GPU, which Level Zero calls sub-devices; left out where the driver
+    /// does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tiles: Option<u32>,
     /// MIG instances, if MIG is on.
     pub mig: Vec<MigInstance>,
     /// Excluded by the driver (`GPU Excluded: Yes`): has no device node.

@@ -137,6 +137,9 @@ pub struct Asked {
     /// MIG instances among them, `KEY/GI/CI`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instances: Vec<GpuKey>,
+    /// Tiles of Intel's GPUs among them, `KEY/TILE`, where not all of a GPU is asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tiles: Vec<GpuKey>,
     /// How certain `gpus` is: `documented`, `modelled` (no document settles it,
     /// independent models of the driver agree) or `unknown`; the least certain of
     /// the interfaces.
@@ -178,6 +181,9 @@ pub struct Api {
     /// As in [`Asked::instances`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instances: Vec<GpuKey>,
+    /// As in [`Asked::tiles`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tiles: Vec<GpuKey>,
     /// As in [`Asked::confidence`].
     pub confidence: Certainty,
     /// As in [`Asked::cut`].

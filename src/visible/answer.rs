@@ -49,6 +49,7 @@ pub(super) fn asked(environment: &Answer<Environment>, gpus: &[Gpu], reach: &Ope
         state: first.state,
         gpus: gpus.map(|gpus| gpus.concat()),
         instances: mains.iter().flat_map(|api| api.instances.clone()).collect(),
+        tiles: mains.iter().flat_map(|api| api.tiles.clone()).collect(),
         confidence: unsure.confidence,
         cut: first.cut.clone(),
         why: if unsure.gpus.is_none() { unsure.why.clone() } else { first.why.clone() },
@@ -178,6 +179,7 @@ impl<'a> Question<'a> {
                 .iter()
                 .filter_map(|device| self.instance(*device))
                 .collect(),
+            tiles: devices.unwrap_or_default().iter().filter_map(|device| self.tile(*device)).collect(),
             confidence: outcome.confidence,
             cut: outcome.cut,
             why: outcome.why,
@@ -196,6 +198,12 @@ impl<'a> Question<'a> {
         let gpu = self.gpus.get(device.gpu)?;
         let instance = gpu.mig.get(device.instance?)?;
         instance.compute_key(gpu)
+    }
+
+    /// `KEY/TILE` of a tile of an Intel GPU.
+    fn tile(&self, device: CountedDevice) -> Option<GpuKey> {
+        let gpu = self.gpus.get(device.gpu).filter(|gpu| gpu.vendor == Vendor::Intel)?;
+        device.instance.map(|tile| format!("{}/{tile}", gpu.key).into())
     }
 
     /// Whether an interface reads a variable and the node has a GPU of its vendor. A

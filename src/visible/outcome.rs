@@ -5,13 +5,13 @@ use super::variable::List;
 use crate::model::{Certainty, CutCode};
 use crate::report::Cut;
 
-/// One thing that a process can count: a GPU or one of its MIG instances, by
-/// their places in the inventory.
+/// One thing that a process can count: a GPU, one of its MIG instances, by their places in
+/// the inventory, or a tile of an Intel GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct CountedDevice {
     /// Place of the GPU in the inventory.
     pub(super) gpu: usize,
-    /// Place in the GPU's instances; `None` is the whole GPU.
+    /// Place in the GPU's instances, or the number of its tile; `None` is the whole GPU.
     pub(super) instance: Option<usize>,
 }
 

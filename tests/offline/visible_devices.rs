@@ -281,7 +281,103 @@ fn intel() {
     assert_eq!(of(&[(mask, "1"), order]), None);
     assert_eq!(of(&[(mask, "1"), order, composite]), Some(1));
     assert_eq!(of(&[(mask, "1,0"), composite]), Some(2));
-    assert_eq!(of(&[(mask, "")]), None);
+    // Intel's driver takes it for none.
+    assert_eq!(of(&[(mask, "")]), Some(2));
+}
+
+/// The GPUs by the last digits of their buses, with their tiles where not all of one is
+/// asked for; `?` where that is not known.
+fn tiles(variables: &[(&str, &str)], gpus: &[Gpu]) -> String {
+    let order = ("ZE_ENABLE_PCI_ID_DEVICE_ORDER", "1");
+    let variables: Vec<_> = std::iter::once(order).chain(variables.iter().copied()).collect();
+    let answer = asked(&environment(&variables), gpus, &open(gpus));
+    let Some(keys) = &answer.gpus else {
+        assert!(answer.why.is_some() && answer.tiles.is_empty(), "{answer:?}");
+        return "?".to_owned();
+    };
+    let parts = |key: &GpuKey| {
+        let tiles = answer.tiles.iter().filter_map(|tile| tile.strip_prefix(key.as_str()));
+        format!("{}{}", &key[5..7], tiles.collect::<String>().replace('/', "."))
+    };
+    keys.iter().map(parts).collect::<Vec<_>>().join(" ")
+}
+
+/// Make sure that a mask counts tiles or GPUs as ZE_FLAT_DEVICE_HIERARCHY says, and that what
+/// hangs on an unknown number of tiles is unknown.
+#[test]
+fn tiles_of_intel() {
+    let all = node("intel-tiles");
+    let counts: Vec<Option<u32>> = all.iter().map(|gpu| gpu.tiles).collect();
+    assert_eq!(counts, [None, Some(2), Some(2), Some(1), Some(2), Some(1)]);
+    let gpus = &all[1..5];
+    let (mask, hierarchy) = ("ZE_AFFINITY_MASK", "ZE_FLAT_DEVICE_HIERARCHY");
+    let cases = [
+        // FLAT: 18.0 18.1 2a.0 2a.1 3a 9a.0 9a.1
+        ("0", "18", "18.0", "18.0"),
+        ("1", "2a", "18.1", "18.1"),
+        ("4", "", "3a", "3a"),
+        ("3,0,3", "18 9a", "18.0 2a.1", "18.0 2a.1"),
+        ("0,1", "18 2a", "18", "18"),
+        ("6", "", "9a.1", "9a.1"),
+        ("7", "", "", ""),
+        ("0.1", "18.1", "", "?"),
+        ("0.0,1.1", "18.0 2a.1", "", "?"),
+        ("0.0,0.1", "18", "", "?"),
+        ("0.2", "", "", ""),
+        ("2.0", "3a", "", "?"),
+        ("2.0,3", "3a 9a", "2a.1", "?"),
+        ("0.1,0", "18", "18.0", "?"),
+        ("0.1.2", "?", "?", "?"),
+        ("01", "?", "?", "?"),
+        (" 0", "?", "?", "?"),
+        ("0,", "?", "?", "?"),
+        ("x", "?", "?", "?"),
+        ("-1", "?", "?", "?"),
+        ("99999999999", "?", "?", "?"),
+        ("4294967295", "", "", ""),
+    ];
+    for (value, composite, flat, neither) in cases {
+        let of = |hierarchies: &[&str]| {
+            let set = hierarchies.iter().map(|value| (hierarchy, *value));
+            tiles(&set.chain([(mask, value)]).collect::<Vec<_>>(), gpus)
+        };
+        assert_eq!(of(&["COMPOSITE"]), composite, "{value}");
+        assert_eq!((of(&["FLAT"]).as_str(), of(&["COMBINED"]).as_str()), (flat, flat), "{value}");
+        for other in [&[][..], &["flat"], &[""]] {
+            assert_eq!(of(other), neither, "{value}");
+        }
+    }
+    // The first GPU has an unknown number of tiles: what comes after its first one is unknown.
+    let flat = (hierarchy, "FLAT");
+    assert_eq!(tiles(&[(mask, "0"), flat], &all), "00.0");
+    assert_eq!(tiles(&[(mask, "1"), flat], &all), "?");
+    assert_eq!(tiles(&[(mask, "1"), (hierarchy, "COMPOSITE")], &all), "18");
+    assert_eq!(tiles(&[(mask, "0.1"), (hierarchy, "COMPOSITE")], &all), "?");
+    // Where each GPU has one, nothing hangs on the hierarchy.
+    let single = [all[3].clone(), all[5].clone()];
+    let answer =
+        asked(&environment(&[(mask, "1"), ("ZE_ENABLE_PCI_ID_DEVICE_ORDER", "1")]), &single, &open(&single));
+    assert_eq!((answer.confidence, answer.why.as_deref()), (Certainty::Documented, None));
+    assert_eq!(answer.gpus.unwrap(), [all[5].key.clone()]);
+}
+
+/// Make sure that an order that is not known makes an answer unknown only where it matters.
+#[test]
+fn tiles_without_order() {
+    let all = node("intel-tiles");
+    let of = |value: &str, hierarchy: &str, gpus: &[Gpu]| {
+        let variables = [("ZE_AFFINITY_MASK", value), ("ZE_FLAT_DEVICE_HIERARCHY", hierarchy)];
+        let answer = asked(&environment(&variables), gpus, &open(gpus));
+        answer.gpus.map(|gpus| (gpus.len(), answer.tiles.len()))
+    };
+    assert_eq!(of("0", "COMPOSITE", &all[1..3]), None);
+    assert_eq!(of("0.1", "COMPOSITE", &all[1..3]), None);
+    assert_eq!(of("0.1,1.1", "COMPOSITE", &all[1..3]), Some((2, 2)));
+    assert_eq!(of("0,2", "FLAT", &all[1..3]), Some((2, 2)));
+    assert_eq!(of("0,2", "FLAT", &all[1..4]), None);
+    assert_eq!(of("0,1,2,3", "FLAT", &all[1..3]), Some((2, 0)));
+    assert_eq!(of("1", "FLAT", &all[1..2]), Some((1, 1)));
+    assert_eq!(of("9", "FLAT", &all[1..3]), Some((0, 0)));
 }
 
 #[test]
@@ -379,7 +475,7 @@ proptest! {
     /// when an unknown verdict turns out one way or the other.
     #[test]
     fn any_value(
-        name in prop::sample::select(vec!["skewed", "mig", "amd-mi300", "intel", "mixed", "no-uuid", "lost-gpu"]),
+        name in prop::sample::select(vec!["skewed", "mig", "amd-mi300", "intel", "intel-tiles", "mixed", "no-uuid", "lost-gpu"]),
         values in prop::collection::vec(prop::option::weighted(0.4, value()), 8),
         verdicts in verdicts(),
         cut in any::<bool>(),

@@ -27,7 +27,7 @@ impl Setting {
 
     /// Changes any file.
     pub fn change_file(path: PathBuf, value: &str) -> io::Result<Self> {
-        let old = fs::read_to_string(&path)?.trim().to_owned();
+        let old = current(&path)?;
         let keeper = Command::new("sh")
             .args(["-c", RESTORE, "restore", &old])
             .arg(&path)
@@ -45,9 +45,16 @@ impl Drop for Setting {
     fn drop(&mut self) {
         drop(self.keeper.stdin.take());
         let ended = self.keeper.wait();
-        let now = fs::read_to_string(&self.path).unwrap_or_default();
-        if now.trim() != self.old {
-            eprintln!("{} is {} and not {} again: {ended:?}", self.path.display(), now.trim(), self.old);
+        let now = current(&self.path).unwrap_or_default();
+        if now != self.old {
+            eprintln!("{} is {now} and not {} again: {ended:?}", self.path.display(), self.old);
         }
     }
+}
+
+/// What a file says; of one that lists what can be chosen, as `none (full)`, what is.
+fn current(path: &Path) -> io::Result<String> {
+    let text = fs::read_to_string(path)?;
+    let chosen = text.split_once('(').and_then(|(_, rest)| Some(rest.split_once(')')?.0));
+    Ok(chosen.unwrap_or(text.trim()).to_owned())
 }

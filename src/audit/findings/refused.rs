@@ -55,13 +55,16 @@ fn find(facts: &Facts<'_>) -> Vec<Finding> {
 /// Says that refusals are missing among those that are kept, if some are: a process that tried
 /// a GPU of another job may be among them.
 pub(in crate::audit) fn lost(facts: &Facts<'_>) -> Option<String> {
-    let lost = facts.observation().refusals.as_ref()?.lost;
-    (lost > 0).then(|| {
-        format!(
-            "gpumap denials had no room for refusals ({lost} since it began): who tried GPUs of others may be \
-             missing"
-        )
-    })
+    let refusals = facts.observation().refusals.as_ref()?;
+    let why = match (refusals.lost, refusals.missed) {
+        (0, 0) => return None,
+        (lost, 0) => format!("had no room for refusals ({lost} since it began)"),
+        (0, missed) => format!("did not see {missed} checks of devices since it began"),
+        (lost, missed) => format!(
+            "had no room for refusals ({lost} since it began) and did not see {missed} checks of devices"
+        ),
+    };
+    Some(format!("gpumap denials {why}: who tried GPUs of others may be missing"))
 }
 
 /// How often processes of a tenant were lately refused a GPU that it was allocated, as a clause.

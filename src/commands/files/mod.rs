@@ -124,7 +124,7 @@ fn failed(path: &Path, error: &io::Error) -> Failure {
         return Failure::file(path, error);
     }
     let why = "the time limit was reached before it was read";
-    Failure::new(ProblemCode::Timeout, path.to_string_lossy(), why, "a larger --timeout")
+    Failure::new(ProblemCode::Timeout, path.to_string_lossy(), why, "give it more time with --timeout")
 }
 
 /// The name of a file in messages.
@@ -231,6 +231,6 @@ mod tests {
         };
         assert_eq!(late(50, 60_000).unwrap(), b"late");
         let failure = late(300, 20).unwrap_err().to_string();
-        assert_eq!(failure, "x: the time limit was reached before it was read; a larger --timeout");
+        assert_eq!(failure, "x: the time limit was reached before it was read; give it more time with --timeout");
     }
 }

@@ -277,7 +277,9 @@ pub(crate) fn read_unpacked(invocation: &mut Invocation<'_>, path: &Path) -> Res
     unpack(bytes, invocation.deadline()).map_err(|why| {
         let needs = "name a file that gpumap snapshot or gpumap report wrote";
         let (code, why, needs) = match why {
-            Unusable::TooLate => (ProblemCode::Timeout, TOO_LATE.to_owned(), "a larger --timeout"),
+            Unusable::TooLate => {
+                (ProblemCode::Timeout, TOO_LATE.to_owned(), "give it more time with --timeout")
+            }
             Unusable::TooLarge(why) => (ProblemCode::TooLarge, why, needs),
             Unusable::Damaged(why) => (ProblemCode::BadObservation, why, needs),
         };

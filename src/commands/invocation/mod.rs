@@ -286,7 +286,7 @@ pub(crate) fn late() -> Problem {
         code: ProblemCode::Timeout,
         what: "policies".to_owned(),
         why: "the time limit was reached, the rest was not decoded".to_owned(),
-        needs: "a larger --timeout".to_owned(),
+        needs: "give it more time with --timeout".to_owned(),
     }
 }
 

@@ -59,7 +59,7 @@ pub(super) fn end<'a>(
     let proc = Path::new("/proc");
     let ancestors = observe::ancestors(proc).map_err(|errno| {
         let why = format!("cannot tell which processes gpumap descends from: {errno}");
-        Failure::new(ProblemCode::Unreadable, "--kill", why, "a mounted proc file system")
+        Failure::new(ProblemCode::Unreadable, "--kill", why, "mount a proc file system")
     })?;
     let mut pinned = Vec::new();
     for leftover in leftovers {

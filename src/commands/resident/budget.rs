@@ -117,7 +117,9 @@ pub(in crate::commands) struct Checked {
 impl Monitor {
     /// Takes what is there as the baseline.
     pub(in crate::commands) fn start(options: &Options, code: ProblemCode) -> Result<Self, Failure> {
-        let failed = |why: String| Failure::new(code.clone(), "processes", why, "a /proc that can be listed");
+        let failed = |why: String| {
+            Failure::new(code.clone(), "processes", why, "run gpumap where /proc can be listed")
+        };
         // Both parts share one loader. A part that does not work without it copes.
         let loader = loader::shared();
         let all = [CgroupTarget::all()];

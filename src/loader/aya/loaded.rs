@@ -2,7 +2,7 @@
 
 use std::io::Read;
 use std::num::NonZeroU32;
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use aya::Ebpf;
@@ -22,9 +22,15 @@ pub(super) struct Programs {
     pub(super) ebpf: Ebpf,
     /// Those that have one link for many functions.
     pub(super) many: Vec<ManyProgram>,
+    /// Links of programs at kprobes, whose misses the kernel counts.
+    probes: Vec<(&'static str, OwnedFd)>,
 }
 
 impl Programs {
+    pub(super) fn new(ebpf: Ebpf, many: Vec<ManyProgram>) -> Self {
+        Self { ebpf, many, probes: Vec::new() }
+    }
+
     fn program(&mut self, name: &'static str) -> Result<&mut Program, LoadError> {
         self.ebpf.program_mut(name).ok_or(LoadError::Missing(name))
     }
@@ -67,12 +73,32 @@ impl Loaded for Programs {
     }
 
     fn attach_kernel(&mut self, program: &'static str, function: &str) -> Result<(), LoadError> {
-        let attached = match self.program(program)? {
-            Program::FExit(program) => program.attach().map(drop),
-            Program::KProbe(program) => program.attach(function, 0).map(drop),
+        let id = match self.program(program)? {
+            Program::FExit(program) => {
+                return program.attach().map(drop).map_err(|error| LoadError::refused(&error));
+            }
+            Program::KProbe(program) => program
+                .attach(function, 0)
+                .and_then(|_attached| program.info())
+                .map_err(|error| LoadError::refused(&error))?
+                .id(),
             _ => return Err(LoadError::Missing(program)),
         };
-        attached.map_err(|error| LoadError::refused(&error))
+        // Without the right, and before Linux 5.15, which has no such links, misses are not
+        // counted.
+        let link = bpf::link_of(id).ok().flatten();
+        self.probes.extend(link.map(|link| (program, link)));
+        Ok(())
+    }
+
+    fn missed(&self, program: &'static str) -> Result<u64, LoadError> {
+        let loaded = self.ebpf.program(program).ok_or(LoadError::Missing(program))?;
+        let fd = loaded.fd().map_err(|error| LoadError::refused(&error))?;
+        let mut all = bpf::program_misses(fd.as_fd()).map_err(refused)?.unwrap_or_default();
+        for (_, link) in self.probes.iter().filter(|(name, _)| *name == program) {
+            all += bpf::probe_misses(link.as_fd()).map_err(refused)?.unwrap_or_default();
+        }
+        Ok(all)
     }
 
     fn attach_function(

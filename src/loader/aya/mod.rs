@@ -112,12 +112,12 @@ fn load(types: &Shared, wanted: &ObjectSpec<'_>) -> Result<Box<dyn Loaded>, Load
     let (mut ebpf, prepared) = (ebpf?, prepared?);
     let Some(prepared) = prepared else {
         load_programs(&mut ebpf, known, wanted)?;
-        return Ok(Box::new(Programs { ebpf, many: Vec::new() }));
+        return Ok(Box::new(Programs::new(ebpf, Vec::new())));
     };
     let prepared = prepared.with_maps(&ebpf)?;
     let (loaded, many) = both(|| load_programs(&mut ebpf, known, wanted), || prepared.load());
     loaded?;
-    Ok(Box::new(Programs { ebpf, many: many? }))
+    Ok(Box::new(Programs::new(ebpf, many?)))
 }
 
 /// Makes the maps and puts the offsets of the kernel's fields into the programs.

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io::Read;
+use std::os::fd::AsFd as _;
 use std::path::Path;
 
 use libbpf_rs::{
@@ -13,6 +14,7 @@ use super::ring::Queue;
 use crate::loader::{
     AttachedProbes, Entries, FunctionEntry, Iterate, IteratorScope, LoadError, Loaded, Ring,
 };
+use crate::sys::bpf;
 
 /// The programs and maps of an object.
 pub(super) struct Programs {
@@ -21,8 +23,8 @@ pub(super) struct Programs {
     session: Option<(Object, &'static str)>,
     /// An object whose programs have one link for many functions.
     multi: Option<Object>,
-    /// Links of tracepoints.
-    links: Vec<Link>,
+    /// Links of tracepoints and of functions of the kernel, with the names of their programs.
+    links: Vec<(&'static str, Link)>,
 }
 
 impl Programs {
@@ -73,7 +75,7 @@ impl Loaded for Programs {
 
     fn attach_tracepoint(&mut self, name: &'static str, tracepoint: &str) -> Result<(), LoadError> {
         let link = program(&self.object, name)?.attach_raw_tracepoint(tracepoint).map_err(refused)?;
-        self.links.push(link);
+        self.links.push((name, link));
         Ok(())
     }
 
@@ -84,8 +86,20 @@ impl Loaded for Programs {
             true => program.attach_trace(),
             false => program.attach_kprobe(section.starts_with(b"kret"), function),
         };
-        self.links.push(link.map_err(refused)?);
+        self.links.push((name, link.map_err(refused)?));
         Ok(())
+    }
+
+    fn missed(&self, name: &'static str) -> Result<u64, LoadError> {
+        let mut programs = self.object.progs();
+        let program = programs.find(|program| program.name() == OsStr::new(name));
+        let program = program.ok_or(LoadError::Missing(name))?;
+        let plain = |error: bpf::BpfError| LoadError::Refused(error.to_string());
+        let mut all = bpf::program_misses(program.as_fd()).map_err(plain)?.unwrap_or_default();
+        for (_, link) in self.links.iter().filter(|(known, _)| *known == name) {
+            all += bpf::probe_misses(link.as_fd()).map_err(plain)?.unwrap_or_default();
+        }
+        Ok(all)
     }
 
     fn attach_function(

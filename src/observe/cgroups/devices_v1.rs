@@ -57,7 +57,7 @@ fn list(mount: &Mount, path: &Text, log: &mut Log) -> Answer<Vec<String>> {
     }
     if is_outside(path.as_bytes()) {
         let why = "it lies outside the cgroup namespace or mount gpumap runs in";
-        log.add(ProblemCode::DevicesV1, path.lossy(), why, "gpumap in the host's cgroup namespace");
+        log.add(ProblemCode::DevicesV1, path.lossy(), why, "run gpumap in the node's cgroup namespace");
         return Answer::Missing(why.to_owned());
     }
     let mut place = PathBuf::from(&mount.point);

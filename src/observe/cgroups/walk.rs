@@ -140,7 +140,7 @@ impl Walker<'_> {
                 ProblemCode::TooDeep,
                 what,
                 format!("cgroups nested over {MAX_DEPTH} levels were not read"),
-                "a target further down",
+                "name a cgroup further down",
             );
             return;
         }

@@ -28,7 +28,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// Symbolic links on the way to the program, as the kernel counts them.
 const LINKS: usize = 40;
 /// What helps where the program does not.
-const INSTEAD: &str = "a file of its output: nvidia-smi -L > FILE, with list = \"FILE\" under [mig]";
+const INSTEAD: &str = "name a file of its output: nvidia-smi -L > FILE, with list = \"FILE\" under [mig]";
 
 /// The list, if the caller or the site's configuration names one. What is named and cannot be
 /// had is a problem.
@@ -59,7 +59,12 @@ pub(super) fn named(options: &Options, log: &mut Log) -> Option<String> {
             None
         }
         Err(Failure::Path(why)) => {
-            log.add(ProblemCode::BadConfig, what, why, "a program that root alone may change, by its path");
+            log.add(
+                ProblemCode::BadConfig,
+                what,
+                why,
+                "name a program that root alone may change, by its path",
+            );
             None
         }
     }
@@ -82,7 +87,7 @@ fn believed(what: String, text: &[u8], log: &mut Log) -> Option<String> {
     if text.lines().any(|line| line.starts_with("GPU ") || line.starts_with("MIG-GPU-")) {
         return Some(text);
     }
-    log.add(ProblemCode::Unreadable, what, "it has no line of a GPU", "the output of nvidia-smi -L");
+    log.add(ProblemCode::Unreadable, what, "it has no line of a GPU", "name the output of nvidia-smi -L");
     None
 }
 

@@ -130,6 +130,10 @@ const KFD: &str = "/sys/class/kfd/kfd/topology/nodes";
 const PCI: &str = "/sys/bus/pci/devices";
 /// More compute nodes than any machine has.
 const KFD_LIMIT: usize = 1024;
+/// PCI vendor id of Intel.
+const INTEL: &str = "0x8086";
+/// More tiles than a GPU has.
+const TILE_LIMIT: usize = 64;
 /// More class entries than any machine has.
 const CLASS_LIMIT: usize = 4096;
 /// PCI attributes that are read. `product_name` and `unique_id` are amdgpu's.
@@ -146,7 +150,33 @@ fn collect_sysfs(tree: &mut Tree<'_>) {
             tree.file(&format!("{dir}/{name}"));
         }
         tree.link(&format!("{dir}/driver"));
+        if tree.facts.files.get(&format!("{dir}/vendor")).is_some_and(|id| id.trim() == INTEL) {
+            directories(tree, &dir, "tile");
+        }
     }
+    for card in intel_cards(tree) {
+        directories(tree, &format!("{card}/gt"), "gt");
+    }
+}
+
+/// Keeps numbered directories as empty files: that they are there says how many tiles a GPU
+/// has. xe makes `tileN` at the PCI device (drivers/gpu/drm/xe/xe_tile_sysfs.c), i915 `gt/gtN`
+/// at the card since Linux 5.19 (drivers/gpu/drm/i915/gt/intel_gt_sysfs.c).
+fn directories(tree: &mut Tree<'_>, dir: &str, prefix: &str) {
+    for name in tree.names(dir, TILE_LIMIT, |name| numbered(name, prefix)) {
+        tree.facts.files.insert(format!("{dir}/{name}"), String::new());
+    }
+}
+
+/// The card nodes of i915.
+fn intel_cards(tree: &Tree<'_>) -> Vec<String> {
+    let devices = tree.facts.links.iter().filter_map(|(path, target)| {
+        let card = path.strip_suffix("/device").filter(|card| card.starts_with("/sys/class/drm/card"))?;
+        let address = target.rsplit('/').next()?;
+        let driver = tree.facts.links.get(&format!("{PCI}/{address}/driver"))?;
+        (driver.rsplit('/').next() == Some("i915")).then(|| card.to_owned())
+    });
+    devices.collect()
 }
 
 /// The KFD nodes. A node that may not be read is reported once, not per file.

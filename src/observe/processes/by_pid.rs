@@ -69,7 +69,7 @@ fn tell_threads(options: &Options, hierarchy: &Hierarchy, process: &Process, log
         Err(why) => Some(why.to_string()),
     };
     if let Some(why) = why {
-        log.add(ProblemCode::ThreadedCgroup, format!("process {pid}"), why, "a question about each cgroup");
+        log.add(ProblemCode::ThreadedCgroup, format!("process {pid}"), why, "ask about each cgroup");
     }
 }
 

@@ -203,7 +203,7 @@ impl Look<'_> {
             let what = cgroup.map_or_else(|| "processes".to_owned(), |path| path.lossy().into_owned());
             let users = users(self.options, uids);
             let why = format!("processes{users} begin and end there faster than they can be looked at");
-            log.add(ProblemCode::ShortLived, what, why, "another try, or an end of these processes");
+            log.add(ProblemCode::ShortLived, what, why, "try again, or end these processes");
         }
     }
 }

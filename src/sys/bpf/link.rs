@@ -1,6 +1,6 @@
 //! Reads links, which keep programs attached.
 
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, OwnedFd};
 
 use super::call::{BpfCommand, BpfError, IdBody, call, fd_by_id, info};
 
@@ -90,6 +90,25 @@ pub fn link_info(link: BorrowedFd<'_>) -> Result<Option<LinkInfo>, BpfError> {
 pub fn tracing_link(link: BorrowedFd<'_>) -> Result<Option<TracingLink>, BpfError> {
     let raw = read(link)?;
     Ok((raw.kind == TRACING_LINK).then(|| tracing(&raw)))
+}
+
+/// A link of the program with this id; `None` if it has none. Since Linux 5.8 (of kprobes
+/// since 5.15); needs `CAP_SYS_ADMIN`.
+///
+/// # Errors
+///
+/// Those of bpf(2).
+pub fn link_of(program: u32) -> Result<Option<OwnedFd>, BpfError> {
+    let mut id = 0;
+    while let Some(next) = next_link_id(id)? {
+        id = next;
+        match link_by_id(id) {
+            Ok(link) if read(link.as_fd())?.program == program => return Ok(Some(link)),
+            Err(error) if !error.is_gone() => return Err(error),
+            Ok(_) | Err(_) => {}
+        }
+    }
+    Ok(None)
 }
 
 /// The tracing member of the union has `attach_type` and `target_obj_id`, 32

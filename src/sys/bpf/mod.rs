@@ -14,6 +14,7 @@ mod attach;
 mod call;
 mod link;
 mod map;
+mod misses;
 mod program;
 mod query;
 
@@ -23,8 +24,9 @@ pub use attach::{
 };
 pub(super) use call::{Body, BpfCommand, LinkHead, open, raw};
 pub use call::{BpfError, MIN_ATTR_SIZE};
-pub use link::{LinkInfo, TracingLink, link_by_id, link_info, next_link_id, tracing_link};
+pub use link::{LinkInfo, TracingLink, link_by_id, link_info, link_of, next_link_id, tracing_link};
 pub use map::{ContentLimits, Contents, MapInfo, contents, map_by_id, map_frozen, map_info, possible_cpus};
+pub use misses::{probe_misses, program_misses};
 pub use program::{
     CGROUP_DEVICE_PROGRAM, EXTENSION_PROGRAM, MAX_PROGRAM_BYTES, ProgramInfo, Xlated, program_by_id,
     program_info, types_by_id,

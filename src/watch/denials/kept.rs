@@ -23,13 +23,14 @@ pub(super) struct Kept {
     sums: PerAccount<u32, BTreeMap<Who, DenialSum>>,
     since: u64,
     lost: u64,
+    missed: u64,
     changed: bool,
 }
 
 impl Kept {
     /// Nothing was refused yet.
     pub(super) fn new() -> Self {
-        Self { sums: PerAccount::default(), since: now_ns(), lost: 0, changed: true }
+        Self { sums: PerAccount::default(), since: now_ns(), lost: 0, missed: 0, changed: true }
     }
 
     /// Adds a sum, whatever was asked for; where the account has no room its oldest one goes.
@@ -62,6 +63,12 @@ impl Kept {
         self.changed |= count > 0;
     }
 
+    /// Counts checks of devices that nobody saw.
+    pub(super) fn miss(&mut self, count: u64) {
+        self.missed += count;
+        self.changed |= count > 0;
+    }
+
     /// Whether something came since the last call.
     pub(super) fn has_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
@@ -89,7 +96,13 @@ impl Kept {
             last: time(sum.last),
         });
         let refused = refused.collect();
-        Refusals { at: time(now_ns()), since: time(self.since), refused, lost: self.lost }
+        Refusals {
+            at: time(now_ns()),
+            since: time(self.since),
+            refused,
+            lost: self.lost,
+            missed: self.missed,
+        }
     }
 }
 

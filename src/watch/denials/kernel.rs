@@ -40,6 +40,7 @@ pub(super) enum Counted {
 pub(super) struct Kernel {
     loaded: Box<dyn Loaded>,
     way: &'static str,
+    programs: &'static [&'static str],
     /// The number of the turn, whose map is written now.
     turn: u64,
     counted: Counted,
@@ -47,6 +48,8 @@ pub(super) struct Kernel {
     read: HashMap<Vec<u8>, u64>,
     /// How many refusals of each account were lost, as they were reported.
     lost: HashMap<u32, u64>,
+    /// How often programs were not run, as it was reported.
+    missed: u64,
 }
 
 /// Why a way does not work. For a caller with all rights it is the kernel that has no such
@@ -85,7 +88,8 @@ impl Kernel {
             let others = WAYS.iter().filter(|(_, other)| *other != way);
             let left_out: Vec<&str> = others.flat_map(|(programs, _)| *programs).copied().collect();
             let spec = ObjectSpec { left_out: &left_out, ..ObjectSpec::whole(&DENIALS) };
-            let begun = loader.load(&spec).and_then(|loaded| Self::begin(loaded, way, scope, &counted));
+            let begun =
+                loader.load(&spec).and_then(|loaded| Self::begin(loaded, (programs, way), scope, &counted));
             let attached = begun.and_then(|(mut kernel, ring)| {
                 programs.iter().try_for_each(|program| kernel.loaded.attach_kernel(program, CHECK))?;
                 Ok((kernel, ring))
@@ -104,7 +108,7 @@ impl Kernel {
     /// Fills the maps before anything is attached.
     fn begin(
         mut loaded: Box<dyn Loaded>,
-        way: &'static str,
+        (programs, way): (&'static [&'static str], &'static str),
         scope: &ProcessScope,
         counted: &Counted,
     ) -> Result<(Self, Box<dyn Ring>), LoadError> {
@@ -113,7 +117,8 @@ impl Kernel {
         let ring = loaded.ring("fresh")?;
         let counts_nothing = Counted::Majors(BTreeSet::new());
         let (read, lost) = (HashMap::new(), HashMap::new());
-        let mut kernel = Self { loaded, way, turn: 0, counted: counts_nothing, read, lost };
+        let mut kernel =
+            Self { loaded, way, programs, turn: 0, counted: counts_nothing, read, lost, missed: 0 };
         kernel.count(counted.clone())?;
         kernel.begin_turn()?;
         Ok((kernel, ring))
@@ -191,6 +196,20 @@ impl Kernel {
             }
         }
         Ok(lost)
+    }
+
+    /// How many checks of devices were not seen since the last call, because the kernel did not
+    /// run a program: as far as it counts that (see [`Loaded::missed`]). One of which two
+    /// programs were not run counts twice.
+    ///
+    /// # Errors
+    ///
+    /// That of bpf(2).
+    pub(super) fn missed(&mut self) -> Result<u64, LoadError> {
+        let each = self.programs.iter().map(|program| self.loaded.missed(program));
+        let all = each.sum::<Result<u64, LoadError>>()?;
+        let before = std::mem::replace(&mut self.missed, all);
+        Ok(all.saturating_sub(before))
     }
 
     /// Says to the programs which map to write.

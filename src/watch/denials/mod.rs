@@ -48,6 +48,7 @@ pub const NOT_SEEN: [&str; 1] = [
 /// Said of a sum whose process nobody looked at in time.
 const UNSEEN: &str = "its cgroup was not read in time";
 const LOST: &str = "refusals that are not reported: this user had too many different ones at once";
+const MISSED: &str = "checks of devices that gpumap did not see, any of which may be a refusal: the kernel did not run its program";
 
 /// Watches refusals.
 pub struct DenialsWatcher {
@@ -123,6 +124,15 @@ impl DenialsWatcher {
                 let count = lost.iter().map(|(_, count)| count).sum();
                 self.kept.iter_mut().for_each(|kept| kept.lose(count));
                 events.push(Event::lost(lost).because(LOST));
+            }
+            Err(error) => events.extend(self.fail(&error)),
+        }
+        match self.kernel.missed() {
+            Ok(0) => {}
+            Ok(missed) => {
+                self.kept.iter_mut().for_each(|kept| kept.miss(missed));
+                let event = Event { lost: Some(missed), ..Event::now(EventKind::Lost) };
+                events.push(event.because(MISSED));
             }
             Err(error) => events.extend(self.fail(&error)),
         }
