@@ -81,6 +81,29 @@ pub const LIMIT_VARIABLES: [&str; 36] = [
     "GPU_CORE_UTILIZATION_POLICY",
 ];
 
+/// The numbers of the components of a heterogeneous job, by the component's place; sorted.
+/// sbatch and srun set them (`set_env_from_opts` and `_set_env_vars` of Slurm), and they alone
+/// say which component a job is: neither its cgroup nor `SLURM_JOB_ID`, the leader's, does.
+/// Slurm takes 128 components; these are more than anybody uses.
+pub const COMPONENT_VARIABLES: [&str; 16] = [
+    "SLURM_JOB_ID_HET_GROUP_0",
+    "SLURM_JOB_ID_HET_GROUP_1",
+    "SLURM_JOB_ID_HET_GROUP_10",
+    "SLURM_JOB_ID_HET_GROUP_11",
+    "SLURM_JOB_ID_HET_GROUP_12",
+    "SLURM_JOB_ID_HET_GROUP_13",
+    "SLURM_JOB_ID_HET_GROUP_14",
+    "SLURM_JOB_ID_HET_GROUP_15",
+    "SLURM_JOB_ID_HET_GROUP_2",
+    "SLURM_JOB_ID_HET_GROUP_3",
+    "SLURM_JOB_ID_HET_GROUP_4",
+    "SLURM_JOB_ID_HET_GROUP_5",
+    "SLURM_JOB_ID_HET_GROUP_6",
+    "SLURM_JOB_ID_HET_GROUP_7",
+    "SLURM_JOB_ID_HET_GROUP_8",
+    "SLURM_JOB_ID_HET_GROUP_9",
+];
+
 /// The variables of Prolog, Epilog and task hooks that gpumap uses; the others
 /// (user, partition, exit codes) are not kept.
 pub const HOOK_VARIABLES: [&str; 18] = [
@@ -213,7 +236,8 @@ mod tests {
     /// can be searched.
     #[test]
     fn lists() {
-        assert!(VARIABLES.is_sorted() && HOOK_VARIABLES.is_sorted() && LIMIT_VARIABLES.is_sorted());
+        assert!(VARIABLES.is_sorted() && HOOK_VARIABLES.is_sorted());
+        assert!(LIMIT_VARIABLES.is_sorted() && COMPONENT_VARIABLES.is_sorted());
         for name in device_variables().chain(HOOK_VARIABLES) {
             assert!(VARIABLES.binary_search(&name).is_ok(), "{name}");
         }

@@ -75,8 +75,8 @@ pub use activity::{CountTable, EngineTask, GpuEvidence, ProbeEngine};
 pub use cgroup_path::{CgroupPath, CgroupPathBuf, is_id};
 pub use device::{Device, DeviceType, MAX_MAJOR, MAX_MINOR, RuleType, Span};
 pub use environment::{
-    ApiName, Certainty, CutCode, HOOK_VARIABLES, LIMIT_VARIABLES, VARIABLES, ValueState, choosing_variables,
-    device_variables,
+    ApiName, COMPONENT_VARIABLES, Certainty, CutCode, HOOK_VARIABLES, LIMIT_VARIABLES, VARIABLES, ValueState,
+    choosing_variables, device_variables,
 };
 pub use event::{EventCause, EventKind};
 pub use finding::{Confidence, FailOn, Severity};

@@ -21,7 +21,8 @@ pub struct Environment {
 /// One variable.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Variable {
-    /// One of [`VARIABLES`](crate::model::VARIABLES) or
+    /// One of [`VARIABLES`](crate::model::VARIABLES),
+    /// [`COMPONENT_VARIABLES`](crate::model::COMPONENT_VARIABLES) or
     /// [`LIMIT_VARIABLES`](crate::model::LIMIT_VARIABLES).
     pub name: String,
     /// Its value.

@@ -135,8 +135,8 @@ impl AskedName {
     }
 
     /// Whether a process that was started with this environment may confirm this
-    /// name for its job. For a component the step's name in its cgroup decides,
-    /// because all components have the number of the first in their environment.
+    /// name for its job. All components have the number of the first in their
+    /// environment: which one it is says the step's name in its cgroup, or another variable.
     pub fn may_be_said_by(&self, environment: &Environment) -> bool {
         let value = |name: &str| {
             let variable = environment.get(name).filter(|variable| !variable.cut)?;
@@ -164,7 +164,7 @@ impl AskedName {
             let job = job(directory.of(&process.cgroup)?)?;
             let environment = process.detail.as_ref()?.at_exec.known()?;
             let is_component = match self {
-                Self::Component(_, component) => job.het_component.map(u64::from) == Some(*component),
+                Self::Component(_, component) => is_component(job, environment, *component),
                 _ => true,
             };
             (is_component && self.may_be_said_by(environment)).then_some(job.job_id)?
@@ -208,6 +208,14 @@ impl AskedStep {
         let here = is_step && job.is(&Owner { outer: None, ..owner.clone() });
         here || owner.outer.as_deref().is_some_and(|outer| self.is(job, outer))
     }
+}
+
+/// Whether a job is this component of a heterogeneous one: its step's name says so, or the
+/// environment has its number in the component's place.
+fn is_component(job: &Owner, environment: &Environment, component: u64) -> bool {
+    let place = environment.get(&format!("SLURM_JOB_ID_HET_GROUP_{component}"));
+    let says = place.filter(|variable| !variable.cut).and_then(|place| number(place.value.as_bytes()));
+    job.het_component.map(u64::from) == Some(component) || (says.is_some() && says == job.job_id)
 }
 
 /// The innermost job around a process.
@@ -331,18 +339,27 @@ mod tests {
     fn whose_word() {
         let task = [("SLURM_ARRAY_JOB_ID", "70"), ("SLURM_ARRAY_TASK_ID", "3")];
         let het = [("SLURM_JOB_ID", "80")];
+        let groups = [
+            ("SLURM_JOB_ID", "80"),
+            ("SLURM_JOB_ID_HET_GROUP_0", "80"),
+            ("SLURM_JOB_ID_HET_GROUP_2", "82"),
+            ("SLURM_JOB_ID_HET_GROUP_3", "99"),
+        ];
         let processes = vec![
             process(72, "0", &task),
             process(72, "batch", &task),
             process(81, "0+1", &het),
             process(99, "0", &het),
+            process(80, "batch", &groups),
+            process(82, "0", &groups),
         ];
         let observation = Observation { processes, ..Observation::default() };
         let numbers = |text: &str| AskedJob::parse(text).unwrap().job.numbers(&observation);
         assert_eq!(numbers("70_3"), BTreeSet::from([72]));
         assert_eq!(numbers("70_4"), BTreeSet::new());
         assert_eq!(numbers("80+1"), BTreeSet::from([81]), "job 99 is none of its components");
-        assert_eq!(numbers("80+2"), BTreeSet::new());
+        assert_eq!(numbers("80+2"), BTreeSet::from([82]));
+        assert_eq!(numbers("80+3"), BTreeSet::new(), "nobody in job 99 says so");
         let leader = AskedJob::parse("80+0").and_then(|asked| asked.job.own());
         assert_eq!(leader, Some(JobName::Number(80)));
     }

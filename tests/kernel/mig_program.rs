@@ -216,5 +216,5 @@ fn commands_that_run_on() {
     assert_eq!((both.gpu_facts.mig_list.as_deref(), both.errors.len()), (Some(LIST), 0));
     let alone = observed(format!("program = {program:?}\n"));
     assert!(alone.gpu_facts.mig_list.is_none());
-    assert!(alone.errors[0].why.contains("runs on"), "{:?}", alone.errors);
+    assert!(alone.errors[0].why.contains("run on"), "{:?}", alone.errors);
 }

@@ -231,6 +231,9 @@ mod tests {
         };
         assert_eq!(late(50, 60_000).unwrap(), b"late");
         let failure = late(300, 20).unwrap_err().to_string();
-        assert_eq!(failure, "x: the time limit was reached before it was read; give it more time with --timeout");
+        assert_eq!(
+            failure,
+            "x: the time limit was reached before it was read; give it more time with --timeout"
+        );
     }
 }

@@ -84,10 +84,12 @@ impl Loaded for Programs {
                 .id(),
             _ => return Err(LoadError::Missing(program)),
         };
-        // Without the right, and before Linux 5.15, which has no such links, misses are not
-        // counted.
-        let link = bpf::link_of(id).ok().flatten();
-        self.probes.extend(link.map(|link| (program, link)));
+        match bpf::link_of(id) {
+            Ok(link) => self.probes.extend(link.map(|link| (program, link))),
+            // Without the right, and before Linux 5.8, misses of probes are not counted.
+            Err(error) if error.is_refused() || error.is_unsupported() => {}
+            Err(error) => return Err(refused(error)),
+        }
         Ok(())
     }
 

@@ -46,7 +46,12 @@ pub(super) fn named(options: &Options, log: &mut Log) -> Option<String> {
             if let Some(list) = list {
                 return file(&list, log);
             }
-            log.add(ProblemCode::NoRight, what, "a command that runs on starts no program", INSTEAD);
+            log.add(
+                ProblemCode::NoRight,
+                what,
+                "starting it is refused: commands that run on give that up, and a security module may",
+                INSTEAD,
+            );
             None
         }
         Err(Failure::Program(error)) => {

@@ -254,7 +254,8 @@ fn spawn_keeper(work: &Path, scratch: &Path) -> Child {
 }
 
 fn write_configuration(work: &Path, spec: &Spec) {
-    let conf = format!("{}{}", include_str!("slurm.conf"), spec.hooks.as_deref().unwrap_or_default());
+    let hooks = spec.hooks.as_deref().unwrap_or_default();
+    let conf = format!("{}{hooks}{}", include_str!("slurm.conf"), spec.more);
     let conf = conf.replace("@WORK@", work.to_str().expect("a plain path"));
     let conf = conf.replace("@NODE@", &host()).replace("@TYPES@", spec.types).replace("@GRES@", spec.gres);
     fs::write(work.join("etc/slurm.conf"), conf).expect("a file");

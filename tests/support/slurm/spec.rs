@@ -22,6 +22,8 @@ pub struct Spec {
     /// Whether hooks are there, see [`super::hooks`], and further lines of
     /// `slurm.conf` that name them; `@WORK@` is the working directory.
     pub hooks: Option<String>,
+    /// Further lines of `slurm.conf`.
+    pub more: &'static str,
     /// The tree of a distribution whose Slurm runs instead of the machine's.
     pub tree: Option<PathBuf>,
 }
@@ -56,6 +58,7 @@ impl Spec {
             inventory: Inventory::Fixture("skewed"),
             constrain: true,
             hooks: None,
+            more: "",
             tree: None,
         }
     }
@@ -89,6 +92,7 @@ Name=gpu Type=whole File=/dev/nvidia2
             inventory: Inventory::Fixture("mig"),
             constrain: true,
             hooks: None,
+            more: "",
             tree: None,
         }
     }
@@ -103,6 +107,7 @@ Name=gpu Type=whole File=/dev/nvidia2
             inventory: Inventory::Openable,
             constrain: true,
             hooks: None,
+            more: "",
             tree: None,
         }
     }

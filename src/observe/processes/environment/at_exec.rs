@@ -3,12 +3,13 @@
 //! faults pages in, which can block for ever. The area belongs to the process, which
 //! may write a title over it (setproctitle) or name another area (`PR_SET_MM`).
 //!
-//! What is kept of an environment, here and by `live`: the names of [`VARIABLES`] and of
-//! [`LIMIT_VARIABLES`], and no more of a value than can ever be meaningful.
+//! What is kept of an environment, here and by `live`: the names of [`VARIABLES`],
+//! [`COMPONENT_VARIABLES`] and [`LIMIT_VARIABLES`], and no more of a value than can ever be
+//! meaningful.
 
 use nix::errno::Errno;
 
-use crate::model::{LIMIT_VARIABLES, VARIABLES};
+use crate::model::{COMPONENT_VARIABLES, LIMIT_VARIABLES, VARIABLES};
 use crate::observation::{Answer, Environment, Variable};
 use crate::observe::pinned::{NotRead, PinnedProcess};
 use crate::observe::processes::helpers::Depth;
@@ -63,7 +64,8 @@ pub(in crate::observe::processes) fn wanted(entry: &[u8]) -> Option<(&'static st
         let index = known.binary_search_by(|known| known.as_bytes().cmp(name)).ok()?;
         known.get(index).copied()
     };
-    Some((find(&VARIABLES).or_else(|| find(&LIMIT_VARIABLES))?, value))
+    let name = find(&VARIABLES).or_else(|| find(&COMPONENT_VARIABLES)).or_else(|| find(&LIMIT_VARIABLES))?;
+    Some((name, value))
 }
 
 /// A variable as it is kept.
