@@ -166,10 +166,10 @@ fn processes_that_cannot_answer() {
     let start = Instant::now();
     let limit = Duration::from_millis(100);
     assert_eq!(ask_inside(cgroup.dir().as_fd(), None, &asked, limit), Err(AskError::TimedOut));
-    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    assert!(start.elapsed() < within(5), "{:?}", start.elapsed());
     assert_eq!(procs(&cgroup), "");
     fs::write(cgroup.path().join("cgroup.freeze"), "0").unwrap();
-    let limit = Duration::from_secs(5);
+    let limit = within(5);
     let allowed = ask_inside(cgroup.dir().as_fd(), None, &asked, limit);
     assert_eq!(allowed, Ok(vec![access::AccessAnswer::Allowed]));
 
@@ -234,7 +234,7 @@ fn processes_that_are_moved() {
     let asked = [(node.as_fd(), Access::ReadWrite)];
     let (cgroup, other) = (Cgroup::new().unwrap(), Cgroup::new().unwrap());
     attach_deny(&other, 1, 7, MULTI);
-    let ask = |cgroup: &Cgroup| ask_inside(cgroup.dir().as_fd(), None, &asked, Duration::from_secs(20));
+    let ask = |cgroup: &Cgroup| ask_inside(cgroup.dir().as_fd(), None, &asked, within(20));
     assert_eq!(ask(&cgroup), Ok(vec![access::AccessAnswer::Allowed]));
     assert_eq!(ask(&other), Ok(vec![access::AccessAnswer::DevicePolicy]));
     // It waits in this cgroup until somebody has moved it.
@@ -269,7 +269,7 @@ fn many_in_turn() {
     let asked = vec![(null.as_fd(), Access::ReadWrite); 1024];
     let cgroup = Cgroup::new().unwrap();
     for _ in 0..100 {
-        let answers = ask_inside(cgroup.dir().as_fd(), None, &asked, Duration::from_secs(5)).unwrap();
+        let answers = ask_inside(cgroup.dir().as_fd(), None, &asked, within(5)).unwrap();
         assert_eq!(answers.len(), 1024);
         assert!(answers.iter().all(|answer| *answer == access::AccessAnswer::Allowed));
     }

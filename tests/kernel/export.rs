@@ -43,7 +43,7 @@ impl Exporter {
 
     fn say(&self, request: &str) -> Option<String> {
         let mut stream = TcpStream::connect(self.address).ok()?;
-        stream.set_read_timeout(Some(Duration::from_secs(20))).ok()?;
+        stream.set_read_timeout(Some(within(20))).ok()?;
         let _refused = stream.write_all(request.as_bytes());
         let mut answer = Vec::new();
         let _cut = stream.read_to_end(&mut answer);

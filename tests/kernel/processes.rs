@@ -13,6 +13,7 @@ use gpumap::observation::{Answer, Detail, Environment, HeldDevice, Observation, 
 use gpumap::observe::{self, CgroupTarget, ObserveError, Options};
 
 use crate::support::victim::{Scratch, Victim};
+use crate::support::wait::patience;
 
 const PIC: &str = "gcc -fPIC -pie";
 const CUDA: &str = "CUDA_VISIBLE_DEVICES";
@@ -403,7 +404,7 @@ fn ended_in_a_removed_cgroup() {
     let script = format!("echo $$ > {}/cgroup.procs", place.display());
     let mut child = Command::new("sh").args(["-c", &script]).spawn().unwrap();
     // It is left unwaited for; its cgroup can go as soon as it has ended.
-    let end = Instant::now() + Duration::from_secs(60);
+    let end = Instant::now() + patience();
     while fs::remove_dir(&place).is_err() {
         assert!(Instant::now() < end, "its cgroup does not go");
         std::thread::sleep(Duration::from_millis(10));

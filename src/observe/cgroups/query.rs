@@ -11,18 +11,34 @@ use crate::observation::{Answer, Attached, Cgroup};
 use crate::observe::problems::{Log, refusal};
 use crate::observe::rights::{refused, unless_held};
 use crate::sys::bpf::{BpfError, ListKind, query};
-use crate::sys::caps::Capability::NetAdmin;
+use crate::sys::caps::Capability::{Bpf, NetAdmin, SysAdmin};
+use crate::sys::caps::{Capabilities, Capability};
 use crate::sys::dir::Dir;
 use crate::sys::kernel;
 
-/// Rights for `BPF_PROG_QUERY` on this kernel: since Linux 6.9 CAP_SYS_ADMIN is enough, and
-/// before 6.5 CAP_BPF is needed too if kernel.unprivileged_bpf_disabled is set.
-fn needs() -> &'static str {
-    match kernel::release() {
-        Some(release) if release >= (6, 9) => "CAP_NET_ADMIN or CAP_SYS_ADMIN",
-        Some(release) if release >= (6, 5) => "CAP_NET_ADMIN",
-        Some(_) => "CAP_NET_ADMIN, and CAP_BPF if kernel.unprivileged_bpf_disabled is set",
-        None => "CAP_NET_ADMIN (CAP_SYS_ADMIN is enough since Linux 6.9)",
+/// What gpumap may lack for `BPF_PROG_QUERY` on this kernel: the capabilities one of which
+/// must be held, and the right to ask for in words.
+pub(in crate::observe) fn right() -> (&'static [Capability], &'static str) {
+    // Without an answer the first right is named: the refusal is told all the same.
+    let may_ask = Capabilities::effective().is_some_and(|held| held.has(NetAdmin));
+    right_on(kernel::release(), may_ask)
+}
+
+/// The same on a kernel of this release, for whom `may_ask` has CAP_NET_ADMIN or not. Since
+/// Linux 6.9 CAP_SYS_ADMIN is enough; before 6.5 bpf(2) as a whole is refused without CAP_BPF
+/// (or CAP_SYS_ADMIN) if kernel.unprivileged_bpf_disabled is set.
+fn right_on(release: Option<(u32, u32)>, may_ask: bool) -> (&'static [Capability], &'static str) {
+    match release {
+        Some(release) if release >= (6, 9) => (&[NetAdmin, SysAdmin], "CAP_NET_ADMIN or CAP_SYS_ADMIN"),
+        Some(release) if release >= (6, 5) => (&[NetAdmin], "CAP_NET_ADMIN"),
+        Some(_) if may_ask => {
+            (&[Bpf, SysAdmin], "CAP_BPF or CAP_SYS_ADMIN where kernel.unprivileged_bpf_disabled is set")
+        }
+        Some(_) => (
+            &[NetAdmin],
+            "CAP_NET_ADMIN, and CAP_BPF or CAP_SYS_ADMIN if kernel.unprivileged_bpf_disabled is set",
+        ),
+        None => (&[NetAdmin], "CAP_NET_ADMIN (CAP_SYS_ADMIN is enough since Linux 6.9)"),
     }
 }
 
@@ -125,12 +141,9 @@ impl ListQuery {
             log.once(ProblemCode::QueryFailed, "device programs of a cgroup", error.to_string(), "");
             return Ok(error.to_string());
         }
-        log.no_right(
-            "device programs of cgroups",
-            refusal(error, &[NetAdmin]),
-            unless_held(&[NetAdmin], needs()),
-        );
-        let why = refused(&[NetAdmin], needs(), "ask for the programs");
+        let (lacked, needs) = right();
+        log.no_right("device programs of cgroups", refusal(error, lacked), unless_held(lacked, needs));
+        let why = refused(lacked, needs, "ask for the programs");
         self.refused = Some(why.clone());
         Ok(why)
     }
@@ -141,4 +154,19 @@ impl ListQuery {
 pub(in crate::observe) struct VisitedCgroup {
     pub(in crate::observe) cgroup: Cgroup,
     pub(in crate::observe) requested: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that a right which would not help is not named, nor one that is held already.
+    #[test]
+    fn rights_by_release() {
+        let lacked = |release, may_ask| right_on(Some(release), may_ask).0;
+        assert_eq!(lacked((5, 10), false), [NetAdmin]);
+        assert_eq!(lacked((6, 4), true), [Bpf, SysAdmin]);
+        assert_eq!(lacked((6, 5), true), [NetAdmin]);
+        assert_eq!(lacked((6, 9), true), [NetAdmin, SysAdmin]);
+    }
 }

@@ -12,7 +12,7 @@ use std::os::fd::AsFd as _;
 
 use super::cgroups::hierarchy::Hierarchy;
 use super::cgroups::mounts::{Mount, Mounts};
-use super::cgroups::query::UNMOUNTED;
+use super::cgroups::query::{UNMOUNTED, right};
 use super::monitor::cgroups::{CgroupMonitor, Walk};
 use super::mountinfo::hidepid;
 use super::options::{CgroupTarget, Options};
@@ -21,7 +21,6 @@ use super::{scanner, view};
 use crate::model::{EngineTask, ProblemCode};
 use crate::observation::{Answer, CgroupMount, Setup, Trial};
 use crate::sys::bpf::{ListKind, query};
-use crate::sys::caps::Capability::{NetAdmin, SysAdmin};
 use crate::sys::heap;
 
 /// Collects the setup of the node. Slurm's files are read below `gpu_root`, like the
@@ -145,7 +144,7 @@ fn queries(hierarchy: &Hierarchy) -> Answer<()> {
     }
     match query(hierarchy.handle.as_fd(), ListKind::Effective) {
         Ok(_) => Answer::Known(()),
-        Err(error) if error.is_refused() => Answer::Missing(refusal(error, &[NetAdmin, SysAdmin])),
+        Err(error) if error.is_refused() => Answer::Missing(refusal(error, right().0)),
         Err(error) => Answer::Missing(error.to_string()),
     }
 }

@@ -11,6 +11,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::support::cgroup::Cgroup;
+use crate::support::wait::patience;
 use crate::support::{host, inspect, node};
 use gpumap::model::EventKind;
 use gpumap::observe::monitor::cgroups::{ListSource, Notification};
@@ -27,9 +28,6 @@ const ENGINES: [(Notification, &str); 3] = [
 /// Where lists are read, with what the engine's name says of it.
 const SOURCES: [(ListSource, &str); 2] =
     [(ListSource::Queries, ""), (ListSource::Iterator, ", cgroup iterator")];
-
-/// How long a busy machine may take to decode what a test attaches.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 fn watch(path: &Path, recursive: bool, engine: Option<Notification>) -> PolicyWatcher {
     watch_by(path, recursive, engine, None)
@@ -73,7 +71,7 @@ fn soon(watcher: &mut PolicyWatcher) -> (Event, PolicyEvent) {
     let began = Instant::now();
     loop {
         let events = watcher.check();
-        if !events.is_empty() || began.elapsed() > PATIENCE {
+        if !events.is_empty() || began.elapsed() > patience() {
             return only(events);
         }
         sleep(Duration::from_millis(10));
@@ -119,7 +117,7 @@ fn settled(watcher: &mut PolicyWatcher) -> Vec<Event> {
     let mut waiting = events.extract_if(.., |event| event.event == EventKind::Decoding).count();
     let began = Instant::now();
     while waiting > 0 {
-        assert!(began.elapsed() < PATIENCE, "{waiting} cgroups are still being decoded");
+        assert!(began.elapsed() < patience(), "{waiting} cgroups are still being decoded");
         sleep(Duration::from_millis(10));
         let late = watcher.check();
         waiting = if late.is_empty() { waiting } else { 0 };

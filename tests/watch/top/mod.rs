@@ -7,14 +7,12 @@ mod churn;
 mod ways_out;
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use crate::support::cgroup::Cgroup;
 use crate::support::node;
 use crate::support::tmux::Tmux;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_gpumap");
-const PATIENCE: Duration = Duration::from_secs(60);
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/nodes").join(name)

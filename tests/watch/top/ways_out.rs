@@ -9,11 +9,12 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::termios::FlowArg;
 use nix::unistd::Pid;
 
-use super::{PATIENCE, given_back, live, saved};
+use super::{given_back, live, saved};
 use crate::support::cgroup::Cgroup;
 use crate::support::host;
 use crate::support::pty::Pty;
 use crate::support::tmux::Tmux;
+use crate::support::wait::patience;
 
 /// Cgroups of a node whose first look takes a moment.
 const MANY: usize = 600;
@@ -32,7 +33,7 @@ fn runs(pid: u32) -> bool {
 fn ends(pid: u32, why: &str) {
     let began = Instant::now();
     while runs(pid) {
-        assert!(began.elapsed() < PATIENCE, "{why}: {pid} goes on");
+        assert!(began.elapsed() < patience(), "{why}: {pid} goes on");
         thread::sleep(Duration::from_millis(20));
     }
     println!("{why}: ended after {:?}", began.elapsed());
@@ -197,7 +198,7 @@ fn first_look() {
     let pid = tmux.pid_of("gpumap");
     let began = Instant::now();
     while !blocks(pid, Signal::SIGINT) {
-        assert!(began.elapsed() < PATIENCE, "{pid} never begins");
+        assert!(began.elapsed() < patience(), "{pid} never begins");
         thread::sleep(Duration::from_millis(1));
     }
     // To it alone: the shell around it would end by Ctrl-C, too.
