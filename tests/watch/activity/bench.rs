@@ -69,6 +69,15 @@ impl Deref for Counting {
     }
 }
 
+impl Counting {
+    /// Makes sure that nothing was lost until now, and that all is counted.
+    pub fn nothing_missing(&mut self) {
+        let reading = self.read().unwrap();
+        assert_eq!(lost(&reading), []);
+        assert!(reading.uncovered.is_empty(), "{:?}", reading.uncovered);
+    }
+}
+
 impl DerefMut for Counting {
     fn deref_mut(&mut self) -> &mut Session {
         &mut self.session
@@ -212,9 +221,7 @@ impl Bench {
         let _held = self.hold();
         let mut session = self.session(mode, every);
         let (process, truth) = self.run_in(&mut session, client, words);
-        let reading = session.read().unwrap();
-        assert_eq!(lost(&reading), []);
-        assert!(reading.uncovered.is_empty(), "{:?}", reading.uncovered);
+        session.nothing_missing();
         (process, truth)
     }
 

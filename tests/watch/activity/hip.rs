@@ -39,11 +39,14 @@ const ALL: &[&str] = &[
 fn every_call() {
     let Some(root) = bench::shared() else { return };
     let bench = Bench::hip(&root);
+    let _held = bench.hold();
     for mode in bench::modes() {
         let mut all = BTreeSet::new();
+        let mut session = bench.session(mode, 1);
         for (client, threads) in [(&bench.client, "1"), (&bench.own, "3"), (&bench.client, "8")] {
             let words = [&["-t", threads], ALL].concat();
-            let (process, truth) = bench.run(mode, 1, client, &words);
+            let (process, truth) = bench.run_in(&mut session, client, &words);
+            session.nothing_missing();
             let what = format!("{mode:?}, {threads} threads");
             compare_threads(&process, &truth, threads.parse().unwrap(), &what);
             all.extend(bench::called(&truth));

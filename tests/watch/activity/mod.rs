@@ -59,12 +59,16 @@ const ENDS: &[&str] = &["device:2", "memory:300", "reset:2", "memory:50", "relea
 fn every_call() {
     let Some(root) = bench::shared() else { return };
     let bench = Bench::new(&root);
+    let _held = bench.hold();
     for mode in bench::modes() {
         let mut all = BTreeSet::new();
+        // Pairs of probes are taken out one by one, which takes a minute: once.
+        let mut session = bench.session(mode, 1);
         for (client, threads) in [(&bench.client, "1"), (&bench.own, "3"), (&bench.client, "8")] {
             let ends = if threads == "1" { ENDS } else { &[] };
             let words = [&["-t", threads], ALL, ends].concat();
-            let (process, truth) = bench.run(mode, 1, client, &words);
+            let (process, truth) = bench.run_in(&mut session, client, &words);
+            session.nothing_missing();
             let what = format!("{mode:?}, {threads} threads");
             compare_threads(&process, &truth, threads.parse().unwrap(), &what);
             all.extend(bench::called(&truth));
