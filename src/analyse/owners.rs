@@ -157,6 +157,7 @@ impl<'a> Owners<'a> {
             cgroup: entry.top.lossy().into_owned(),
             cgroup_hex: entry.top.hex(),
             array_task: processes::array_task(&entry.owner, &facts),
+            component: processes::component(&entry.owner, &facts),
             users: users(&processes),
             processes: processes.len(),
             unseen: entry.unseen.clone(),

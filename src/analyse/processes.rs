@@ -12,7 +12,10 @@ use jiff::Timestamp;
 use super::gpu_verdicts::GpuVerdicts;
 use super::joined_node::JoinedNode;
 use super::levels;
-use crate::model::{DeviceType, GpuKey, JobIdSource, Owner, ProcessState, Time, Verdict, choosing_variables};
+use crate::model::{
+    COMPONENT_VARIABLES, DeviceType, GpuKey, JobIdSource, Owner, ProcessState, Time, Verdict,
+    choosing_variables,
+};
 use crate::observation::{self, Answer, Detail, Environment, Host, Process};
 use crate::owner::inner_job;
 use crate::report::{self, Asked, Claim, Vgpu, Visible};
@@ -186,6 +189,19 @@ pub(super) fn array_task(owner: &Owner, processes: &[&Process]) -> Option<String
     });
     let first = named.next()??;
     named.all(|other| other.as_ref() == Some(&first)).then_some(first)
+}
+
+/// The component of a heterogeneous job that a job is, if the processes that say so agree.
+pub(super) fn component(owner: &Owner, processes: &[&Process]) -> Option<String> {
+    let own = owner.job_id.filter(|_| levels::is_job(owner))?;
+    let environments = processes.iter().filter_map(|process| process.detail.as_ref()?.at_exec.known());
+    let mut named = environments.filter_map(|environment| {
+        let has_own = |name: &&&str| text(environment, name).and_then(|id| id.parse().ok()) == Some(own);
+        let place = COMPONENT_VARIABLES.iter().find(has_own)?.rsplit('_').next()?;
+        Some(format!("{}+{place}", job_id(environment)?))
+    });
+    let first = named.next()?;
+    named.all(|other| other == first).then_some(first)
 }
 
 /// The innermost Slurm job among an owner and those around it.

@@ -71,6 +71,9 @@ fn heading(out: &mut dyn Write, top: &OwnerSets) -> io::Result<()> {
     if let Some(task) = top.array_task.as_deref() {
         writeln!(out, "  array task {}, as its environment says", sanitize::text(task))?;
     }
+    if let Some(component) = top.component.as_deref() {
+        writeln!(out, "  component {}, as its environment says", sanitize::text(component))?;
+    }
     writeln!(out, "  {}", sanitize::with_hex(&top.cgroup, top.cgroup_hex.as_deref()))?;
     if let Some(sluid) = owner.sluid.as_deref() {
         let when =

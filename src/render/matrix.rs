@@ -86,7 +86,9 @@ const BEHIND: [Beside; 6] =
 /// The name of a row, indented by its depth.
 pub(super) fn name(row: &MatrixRow) -> String {
     match (&row.owner, &row.process) {
-        (Some(owner), _) => owner::label_of_task(owner, row.depth, row.array_task.as_deref()),
+        (Some(owner), _) => {
+            owner::label_as_squeue(owner, row.depth, row.array_task.as_deref().or(row.component.as_deref()))
+        }
         (None, Some(process)) => {
             let comm = sanitize::short_with_hex(&process.comm, process.comm_hex.as_deref(), COMM);
             format!("{}{} {comm}", "  ".repeat(row.depth), process.pid)

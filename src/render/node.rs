@@ -152,7 +152,7 @@ impl Line<'_> {
 }
 
 fn name(row: &OwnerSets) -> String {
-    owner::label_of_task(&row.owner, row.depth, row.array_task.as_deref())
+    owner::label_as_squeue(&row.owner, row.depth, row.squeue_name())
 }
 
 fn words(words: &[String]) -> String {
@@ -227,7 +227,7 @@ const CLAIMED: &str = "~ by its own environment alone, which its user can set";
 fn legend(out: &mut dyn Write, rows: &[&OwnerSets]) -> io::Result<()> {
     let sets = || rows.iter().flat_map(|row| all(row)).map(|(_, set)| set);
     let is_fake = |row: &&OwnerSets| {
-        row.owner.job_id_source == Some(JobIdSource::Environment) || row.array_task.is_some()
+        row.owner.job_id_source == Some(JobIdSource::Environment) || row.squeue_name().is_some()
     };
     let is_left_out = |row: &OwnerSets, set: &GpuSet| {
         row.depth > 0 && std::ptr::eq(set, &row.allocated) && set.gpus.is_none()

@@ -45,10 +45,11 @@ pub(super) fn label(owner: &Owner, depth: usize) -> String {
     format!("{}{text}{}", "  ".repeat(depth), part(owner))
 }
 
-/// The same with the array task that a job is, as squeue calls it: its user's word.
-pub(super) fn label_of_task(owner: &Owner, depth: usize, array_task: Option<&str>) -> String {
-    let task = array_task.map(|task| format!(" (~{})", short(task))).unwrap_or_default();
-    label(owner, depth) + &task
+/// The same with what squeue calls a job that is a task of an array or a component of
+/// another: its user's word.
+pub(super) fn label_as_squeue(owner: &Owner, depth: usize, name: Option<&str>) -> String {
+    let name = name.map(|name| format!(" (~{})", short(name))).unwrap_or_default();
+    label(owner, depth) + &name
 }
 
 /// An owner with the owners around it of the same kind: `slurm job 4711, step 0,

@@ -36,6 +36,9 @@ pub struct MatrixRow {
     /// The job array and the task of it that a job is, as in `owners`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array_task: Option<String>,
+    /// The heterogeneous job and the component of it that a job is, as in `owners`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub component: Option<String>,
     /// The process; left out for an owner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<MatrixProcess>,

@@ -23,6 +23,10 @@ pub struct OwnerSets {
     /// environments of its processes agree on it; its user can set them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array_task: Option<String>,
+    /// The heterogeneous job and the component of it that a job is, `4711+1` as squeue calls
+    /// it, said in the same way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub component: Option<String>,
     /// The users of its processes, sorted, by name where the node has one, else by uid; at
     /// most [`USERS_NAMED`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -57,6 +61,14 @@ pub struct OwnerSets {
     /// How it shares GPUs on purpose: `mig`, `shard`, `mps`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<SharingMode>,
+}
+
+impl OwnerSets {
+    /// What squeue calls a job that is a task of an array or a component of another, as the
+    /// environments of its processes say.
+    pub fn squeue_name(&self) -> Option<&str> {
+        self.array_task.as_deref().or(self.component.as_deref())
+    }
 }
 
 /// Users that a row names: a container may have thousands.

@@ -267,6 +267,8 @@ fn components() {
                 let jobs: BTreeSet<String> = rows.map(|row| row["owner"]["job_id"].to_string()).collect();
                 let expected = BTreeSet::from([number.to_owned()]);
                 assert_eq!((code, jobs), (0, expected), "{asked}: {}", document["errors"]);
+                let component = &document["owners"][0]["component"];
+                assert_eq!(*component, if asked == name { name.into() } else { serde_json::Value::Null });
             }
         }
         let (document, code) = ask(&format!("{}+2", job.id));

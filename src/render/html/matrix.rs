@@ -132,7 +132,7 @@ const WORK: [Beside; 3] = [Beside::Launches, Beside::Memory, Beside::Idle];
 fn owner_cell(sets: &OwnerSets) -> Markup {
     let is_fake = sets.owner.job_id_source == Some(JobIdSource::Environment);
     html! {
-        bdi { (owner::label_of_task(&sets.owner, sets.depth, sets.array_task.as_deref()).trim_start()) }
+        bdi { (owner::label_as_squeue(&sets.owner, sets.depth, sets.squeue_name()).trim_start()) }
         @if is_fake { span.muted.small { "number by its own environment alone" } }
     }
 }
