@@ -30,6 +30,7 @@ mod many_uids;
 mod mig_program;
 mod named_files;
 mod observation;
+mod own_access;
 mod partial_views;
 mod privileges;
 mod processes;
