@@ -29,7 +29,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Some((choice, file)) = bytes.split_first() else { return };
     let cli = &COMMANDS[usize::from(*choice) % COMMANDS.len()];
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let style = Style { width: 80, color: false, all: true };
+    let style = Style { all: true, ..Style::default() };
     run_on(cli, style, Streams { input: &mut &*file, out: &mut out, err: &mut err });
     if cli.global.json && !out.is_empty() {
         serde_json::from_slice::<serde_json::Value>(&out).expect("one document");
