@@ -62,7 +62,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Some((choice, document)) = bytes.split_first() else { return };
     let cli = &COMMANDS[usize::from(*choice) % COMMANDS.len()];
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let style = Style { width: 80, color: false, all: cli.global.verbose > 0 };
+    let style = Style { all: cli.global.verbose > 0, ..Style::default() };
     let streams = Streams { input: &mut &*document, out: &mut out, err: &mut err };
     let exit = run_on(cli, style, streams);
     if cli.global.json && !out.is_empty() {

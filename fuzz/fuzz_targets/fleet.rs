@@ -16,7 +16,7 @@ fuzz_target!(|bytes: &[u8]| {
     let json = (choice % 2 == 1).then_some("--json");
     let Ok(cli) = Cli::try_parse_from(words.chain(json)) else { return };
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let style = Style { width: 80, color: false, all: choice % 4 > 1 };
+    let style = Style { all: choice % 4 > 1, ..Style::default() };
     let exit = run_on(&cli, style, Streams { input: &mut &*input, out: &mut out, err: &mut err });
     assert!(exit != Exit::Failed, "{}", String::from_utf8_lossy(&err));
     if cli.global.json {
