@@ -218,7 +218,9 @@ fn missing(error: &clap::Error) -> Option<String> {
 fn option(word: &str) -> Option<String> {
     let name = word.split('=').next().unwrap_or(word);
     if name == "--cgroup" {
-        return Some("here a cgroup is named without an option: 'gpumap COMMAND PATH'".to_owned());
+        return Some(
+            "'gpumap cgroup PATH' and 'gpumap audit PATH' name a cgroup without an option".to_owned(),
+        );
     }
     let of_node = ["--allocated", "--from-env", "--state", "--compact"];
     of_node.contains(&name).then(|| format!("the option stands behind the command: 'gpumap node {name} …'"))
