@@ -51,12 +51,15 @@ watch() {
 }
 watch_gpumap() { watch '"start"' target/dist/gpumap watch --json "$@"; }
 
-# Makes 5,000 cgroups with 100 device programs below $top.
-cgroups() { "$work/tree" make "$top" 50 100 100; }
+# The size of the node: OUTER × INNER cgroups.
+outer=${OUTER:-50} inner=${INNER:-100} distinct=${PROGRAMS:-100} processes=${PROCESSES:-2000}
 
-# Starts 2,000 processes in them, eight of them in a job; $pid is one of the eight.
+# Makes these cgroups, with device programs in some of them, below $top.
+cgroups() { "$work/tree" make "$top" "$outer" "$inner" "$distinct"; }
+
+# Starts the processes in them, eight of them in a job; $pid is one of the eight.
 crowd() {
-	"$work/tree" crowd "$top" 50 100 2000 >"$work/crowd" &
+	"$work/tree" crowd "$top" "$outer" "$inner" "$processes" >"$work/crowd" &
 	crowd=$!
 	until grep -q ready "$work/crowd"; do sleep 0.1; done
 	sleep 1

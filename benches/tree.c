@@ -2,7 +2,9 @@
  * system calls as `gpumap cgroup -r`, without keeping or printing anything.
  *
  *   tree make DIR OUTER INNER PROGRAMS   build DIR/N/M with as many programs
+ *   tree crowd DIR OUTER INNER PROCESSES processes in them, until it is killed
  *   tree scan DIR                        walk it; prints counts and milliseconds
+ *   tree node DIR                        the same, and what gpumap reads of each process there
  *   tree clean DIR                       remove it
  *
  * Programs are attached (ALLOW_MULTI) to the INNER directories in turn; each
@@ -29,7 +31,8 @@ union attr {
 	char room[256];
 };
 
-static long cgroups, queries, ids, pids;
+static long cgroups, queries, ids, pids, descriptors;
+static int with_processes;
 static unsigned char seen[1 << 20];
 
 static int bpf(int command, union attr *attr)
@@ -80,14 +83,91 @@ static void query(int fd, unsigned flags)
 			info(list[i]);
 }
 
+static void file(int dir, const char *name)
+{
+	char text[65536];
+	int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
+
+	while (read(fd, text, sizeof text) > 0)
+		;
+	close(fd);
+}
+
+/* Three pages of its memory, where it begins to run its stack. */
+static void memory(int dir)
+{
+	static char text[4096];
+	unsigned long stack = 0;
+	int fd = openat(dir, "stat", O_RDONLY | O_CLOEXEC);
+	ssize_t got = read(fd, text, sizeof text - 1);
+
+	close(fd);
+	text[got > 0 ? got : 0] = 0;
+	char *word = strrchr(text, ')');
+	/* startstack is field 28, and this the end of field 2. */
+	for (int field = 2; word && field < 28; field++)
+		word = strchr(word + 1, ' ');
+	if (word)
+		stack = strtoul(word + 1, NULL, 10);
+	fd = openat(dir, "mem", O_RDONLY | O_CLOEXEC);
+	for (int i = 0; i < 3; i++)
+		if (pread(fd, text, 256, stack & ~4095ul) < 0)
+			break;
+	close(fd);
+}
+
+static void open_files(int dir)
+{
+	char buffer[32768];
+	struct stat stat;
+	int list = openat(dir, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	for (long got; (got = syscall(SYS_getdents64, list, buffer, sizeof buffer)) > 0;) {
+		for (long at = 0; at < got;) {
+			struct dirent64 *entry = (struct dirent64 *)(buffer + at);
+
+			at += entry->d_reclen;
+			if (entry->d_name[0] != '.' && !fstatat(list, entry->d_name, &stat, 0))
+				descriptors++;
+		}
+	}
+	close(list);
+}
+
+static void process(long pid)
+{
+	char name[32];
+
+	snprintf(name, sizeof name, "/proc/%ld", pid);
+	int dir = open(name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0)
+		return;
+	memory(dir);
+	file(dir, "cgroup");
+	file(dir, "environ");
+	file(dir, "maps");
+	open_files(dir);
+	close(dir);
+}
+
 static void procs(int dir)
 {
 	char text[4096];
 	int fd = openat(dir, "cgroup.procs", O_RDONLY | O_CLOEXEC);
 
-	for (ssize_t got; (got = read(fd, text, sizeof text)) > 0;)
-		for (ssize_t i = 0; i < got; i++)
-			pids += text[i] == '\n';
+	long pid = 0;
+	for (ssize_t got; (got = read(fd, text, sizeof text)) > 0;) {
+		for (ssize_t i = 0; i < got; i++) {
+			if (text[i] != '\n') {
+				pid = pid * 10 + text[i] - '0';
+				continue;
+			}
+			pids++;
+			if (with_processes)
+				process(pid);
+			pid = 0;
+		}
+	}
 	close(fd);
 }
 
@@ -139,8 +219,9 @@ static void scan(const char *path)
 		fail(path);
 	visit(fd);
 	clock_gettime(CLOCK_MONOTONIC, &end);
-	printf("%.3f ms: %ld cgroups, %ld queries, %ld ids, %ld pids\n",
-	       (end.tv_sec - start.tv_sec) * 1e3 + (end.tv_nsec - start.tv_nsec) / 1e6, cgroups, queries, ids, pids);
+	printf("%.3f ms: %ld cgroups, %ld queries, %ld ids, %ld pids, %ld descriptors\n",
+	       (end.tv_sec - start.tv_sec) * 1e3 + (end.tv_nsec - start.tv_nsec) / 1e6, cgroups, queries, ids, pids,
+	       descriptors);
 }
 
 static void deny(const char *path, int minor)
@@ -264,9 +345,11 @@ int main(int argc, char **argv)
 		scan(argv[2]);
 	else if (argc == 6 && !strcmp(argv[1], "crowd"))
 		crowd(argv[2], atoi(argv[3]), atoi(argv[4]), atoi(argv[5]));
+	else if (argc == 3 && !strcmp(argv[1], "node"))
+		with_processes = 1, scan(argv[2]);
 	else if (argc == 3 && !strcmp(argv[1], "clean"))
 		clean(AT_FDCWD, argv[2]);
 	else
-		return fputs("usage: tree make DIR OUTER INNER PROGRAMS | crowd DIR OUTER INNER PROCESSES | scan DIR | clean DIR\n", stderr), 2;
+		return fputs("usage: tree make DIR OUTER INNER PROGRAMS | crowd DIR OUTER INNER PROCESSES | scan DIR | node DIR | clean DIR\n", stderr), 2;
 	return 0;
 }

@@ -4,7 +4,7 @@
 # skipped, stands in target/machines/KERNEL/SHARD.
 #
 #   tests/machines.sh                     the tests that say most about a kernel: minutes
-#   tests/machines.sh all                 every module of the tests kernel and watch: hours
+#   tests/machines.sh all                 every module of the tests kernel and watch: an hour or two
 #   tests/machines.sh kernel::doctor …    these modules, or single tests of them
 #
 #   KERNELS="5.10 7.2"   these kernels alone, by the beginning of their numbers
@@ -22,6 +22,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 into=$PWD/target/machines
+. tests/machines/common.sh
 
 # What says most about a kernel in the least time: programs in force, the decoder on
 # generated programs, the ways of watch, a container below an overlay, doctor.
@@ -35,9 +36,7 @@ chosen=(
 # processors that have little else to do.
 chosen_minutes=14 all_minutes=1440
 
-for program in qemu-system-x86_64 busybox cpio xz python3; do
-    command -v "$program" >/dev/null || { echo "machines.sh: there is no $program" >&2; exit 1; }
-done
+needs qemu-system-x86_64 busybox cpio xz python3
 
 # The modules of a test binary, each once.
 modules() {
@@ -45,16 +44,11 @@ modules() {
 }
 
 mkdir -p "$into"
-cargo test --no-run --locked --test kernel --test watch --message-format=json-render-diagnostics --quiet |
-    python3 -c '
-import json, sys
-for line in sys.stdin:
-    built = json.loads(line)
-    if built.get("executable") and built["target"]["kind"] == ["test"]:
-        print(built["target"]["name"], built["executable"])
-' > "$into/binaries"
-declare -A binary
-while read -r name path; do binary[$name]=$path; done < "$into/binaries"
+# All of them take three times as long if they were not optimised.
+if [ "${1:-chosen}" != chosen ]; then
+    export CARGO_PROFILE_DEV_OPT_LEVEL=1 CARGO_TARGET_DIR=$PWD/target/optimised
+fi
+binaries cargo
 
 case ${1:-chosen} in
 chosen) wanted=("${chosen[@]}") minutes=$chosen_minutes cases=1 ;;
@@ -68,32 +62,6 @@ esac
 
 minutes=${MINUTES:-$minutes}
 
-# The commands that run these modules and tests of both binaries.
-tests() {
-    local name module names
-    for name in kernel watch; do
-        names=
-        for module in "$@"; do
-            case $module in
-            "$name"::*::*) names="$names ${module#*::}" ;;
-            "$name"::*) names="$names ${module#*::}::" ;;
-            esac
-        done
-        [ -n "$names" ] || continue
-        echo "echo '== $name'; ${binary[$name]} --show-output --test-threads 2$names"
-    done
-}
-
-# Whether KERNELS names this release, by as many of its numbers as it likes.
-is_wanted() {
-    local kernel
-    [ -n "${KERNELS:-}" ] || return 0
-    for kernel in $KERNELS; do
-        case $1. in "$kernel".*) return 0 ;; esac
-    done
-    return 1
-}
-
 # machine NAME DIR ARGUMENTS TEST…: runs tests under one kernel with these arguments.
 machine() {
     local name=$1 dir=$2 arguments=$3 left=$((end - SECONDS)) hybrid=
@@ -102,7 +70,7 @@ machine() {
     OUT=$into/$name.out LIMIT=$left MEMORY=3072 CPUS=1 ARGUMENTS=$arguments HYBRID=$hybrid tests/machines/boot.sh "$dir" "
         cd '$PWD'
         # Once in memory, their pages keep nobody waiting for this machine.
-        cat ${binary[*]} target/debug/gpumap > /dev/null
+        cat ${binary[*]} ${CARGO_TARGET_DIR:-target}/debug/gpumap > /dev/null
         export GPUMAP_REQUIRE_ROOT=1 GPUMAP_CASES=$cases GPUMAP_TEST_SLOWER=20
         $(tests "${@:4}")
         true" || echo "machines.sh: the machine $name did not end well" >&2

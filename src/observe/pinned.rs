@@ -132,10 +132,26 @@ impl PinnedProcess {
             match (found, failure) {
                 (None, Some(failure)) => return Err(failure),
                 (None, None) if vanished => {}
-                (found, _) => return Ok(found),
+                (Some(thread), _) => match self.in_proc(&thread) {
+                    Err(NotRead::Gone) => {}
+                    found => return found.map(Some),
+                },
+                (None, None) => return Ok(None),
             }
         }
         Err(NotRead::Failed("/task", Errno::EAGAIN))
+    }
+
+    /// The same thread by the directory that `/proc` has for its number: `map_files` is in
+    /// that one alone.
+    fn in_proc(&self, thread: &Self) -> Result<Self, NotRead> {
+        let dir = match self.dir.child(format!("../{}/.", thread.pid).as_str()) {
+            Ok(dir) => dir,
+            Err(errno) => return Err(thread.failed("", errno)),
+        };
+        // While the thread lives, nobody else has its number.
+        thread.stat()?;
+        Ok(Self { pid: thread.pid, dir })
     }
 
     /// Why one of its files could not be read: it is gone only if all of its files are.
@@ -198,11 +214,13 @@ mod tests {
         assert_eq!(nowhere, NotRead::Failed("", Errno::ENOENT));
     }
 
-    /// Make sure that a living thread is found, and none where none lives.
+    /// Make sure that a living thread is found, with the files of a process, and none where
+    /// none lives.
     #[test]
     fn threads() {
         let me = PinnedProcess::at("/proc".as_ref(), std::process::id()).unwrap();
-        assert!(me.living_thread(|_| true).unwrap().is_some());
+        let thread = me.living_thread(|_| true).unwrap().unwrap();
+        assert!(thread.dir().child(c"map_files").is_ok());
         assert!(me.living_thread(|_| false).unwrap().is_none());
     }
 }

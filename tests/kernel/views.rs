@@ -2,7 +2,6 @@
 //! too long or too irregular to be listed, and for the one device that the
 //! kernel never asks about.
 
-use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::support::asm::{Asm, alu, cond, helper, size};
@@ -283,7 +282,8 @@ fn whiteouts() {
 
 /// Whether a process in the cgroup may make a device 0:0, read and write it.
 fn kernel_allows_whiteouts(cgroup: &Cgroup) -> bool {
-    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("whiteout-{}", std::process::id()));
+    // An overlay, on which a working directory may lie, makes no such node.
+    let directory = std::env::temp_dir().join(format!("gpumap-whiteout-{}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("a directory");
     let script =
         "echo $$ > \"$1/cgroup.procs\" && mknod \"$2/node\" c 0 0 && test -r \"$2/node\" -a -w \"$2/node\"";

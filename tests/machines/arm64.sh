@@ -15,6 +15,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 into=$PWD/target/arm64
+. tests/machines/common.sh
 target=aarch64-unknown-linux-gnu
 
 chosen=(
@@ -25,9 +26,7 @@ chosen=(
 )
 wanted=("${@:-${chosen[@]}}")
 
-for program in qemu-system-aarch64 mmdebstrap cpio xz python3; do
-    command -v "$program" >/dev/null || { echo "arm64.sh: there is no $program" >&2; exit 1; }
-done
+needs qemu-system-aarch64 mmdebstrap cpio xz python3
 
 # A root directory with what the tests call. Nothing of it has been run: what its packages
 # would do when they are installed is done here.
@@ -53,41 +52,10 @@ if [ ! -d "$into/root" ]; then
     mv "$into/root.new" "$into/root"
 fi
 
-declare -A binary
 cargo fetch --locked
-packaging/cross.sh cargo test --no-run --locked --target "$target" --test kernel --test watch \
-    --message-format=json-render-diagnostics | python3 -c '
-import json, sys
-for line in sys.stdin:
-    built = json.loads(line)
-    if built.get("executable") and built["target"]["kind"] == ["test"]:
-        print(built["target"]["name"], built["executable"])
-' > "$into/binaries"
-while read -r name path; do binary[$name]=$path; done < "$into/binaries"
-
-# The commands that run these modules and tests of both binaries.
-tests() {
-    local name module names
-    for name in kernel watch; do
-        names=
-        for module in "${wanted[@]}"; do
-            case $module in
-            "$name"::*) names="$names ${module#*::}" ;;
-            esac
-        done
-        [ -z "$names" ] || echo "echo '== $name'; ${binary[$name]} --show-output --test-threads 2$names"
-    done
-}
-
-# Whether KERNELS names this release, by as many of its numbers as it likes.
-is_wanted() {
-    local kernel
-    [ -n "${KERNELS:-}" ] || return 0
-    for kernel in $KERNELS; do
-        case $1. in "$kernel".*) return 0 ;; esac
-    done
-    return 1
-}
+settings=(CARGO_BUILD_TARGET=$target)
+[ $# -eq 0 ] || settings+=(CARGO_PROFILE_DEV_OPT_LEVEL=1 CARGO_TARGET_DIR=$PWD/target/optimised)
+binaries packaging/cross.sh env "${settings[@]}" cargo
 
 # Kernels with pages of 4 KiB, and one with pages of 16 KiB.
 export ARCHITECTURE=arm64
@@ -104,7 +72,7 @@ while read -r release dir kind; do
     MACHINE=aarch64 ROOT=$into/root OUT=$into/$name.out LIMIT=${LIMIT:-3600} MEMORY=3072 tests/machines/boot.sh "$dir" "
         cd '$PWD'
         export GPUMAP_REQUIRE_ROOT=1 GPUMAP_CASES=1 GPUMAP_TEST_SLOWER=20
-        $(tests)
+        $(tests "${wanted[@]}")
         true" || echo "arm64.sh: the machine $name did not end well" >&2
 done < "$into/found"
 [ ${#names[@]} -gt 0 ] || { echo "arm64.sh: no kernel was found" >&2; exit 1; }

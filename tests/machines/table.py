@@ -14,27 +14,34 @@ SECTION = re.compile(r"^---- (\S+) stdout ----$")
 END = re.compile(r"^test result: ")
 
 
+def module(name):
+    """`kernel::doctor` of `kernel::doctor::user_namespace`."""
+    return "::".join(name.split("::")[:2])
+
+
 class Machine:
-    """What one machine wrote: each test with its result, what it printed, and whether
-    every test binary reached its end."""
+    """What one machine wrote: each test with its result, what it printed, and the modules
+    that began and did not reach their end."""
 
     def __init__(self, directory):
-        self.results, self.said, binary, section, self.open = {}, {}, None, None, 0
+        self.results, self.said, binary, section, self.open = {}, {}, None, None, set()
         output = directory / "output"
         text = output.read_text(errors="replace") if output.exists() else ""
         for line in text.splitlines():
             if line.startswith("== "):
-                binary, section = line[3:], None
-                self.open += 1
+                running, section = module(line[3:]), None
+                binary = running.split("::")[0]
+                self.open.add(running)
             elif found := TEST.match(line):
                 self.results[f"{binary}::{found[1]}"] = found[2]
             elif found := SECTION.match(line):
                 section = f"{binary}::{found[1]}"
             elif END.match(line):
-                section, self.open = None, self.open - 1
+                section = None
+                self.open.discard(running)
             elif section:
                 self.said.setdefault(section, []).append(line)
-        self.complete = bool(self.results) and self.open == 0
+        self.complete = bool(self.results) and not self.open and (directory / "status").exists()
 
     def skipped(self, test):
         """Why a test did nothing, in its own words."""
@@ -77,8 +84,8 @@ def write_page(file, fresh):
     numbers = lambda name: [int(number) for number in re.findall(r"\d+", name)]
     columns = sorted({name for _, name in cells}, key=lambda name: (numbers(name), name))
     rows = [["module", *columns], ["---"] * (len(columns) + 1)]
-    for module in sorted({module for module, _ in cells}):
-        rows.append([f"`{module}`", *(cells.get((module, name), "?") for name in columns)])
+    for row in sorted({row for row, _ in cells}):
+        rows.append([f"`{row}`", *(cells.get((row, name), "?") for name in columns)])
     lines = "".join(f"| {' | '.join(row)} |\n" for row in rows)
     file.write_text(f"{before}{MARKS[0]}\n{lines}{MARKS[1]}{after}")
 
@@ -88,16 +95,16 @@ def main(directory, releases, page):
     modules = {}
     for machine in machines.values():
         for test in machine.results:
-            modules.setdefault("::".join(test.split("::")[:2]), set()).add(test)
+            modules.setdefault(module(test), set()).add(test)
     rows = [["module", *releases]]
-    rows += [[module, *(cell(machines[r], modules[module]) for r in releases)] for module in sorted(modules)]
+    rows += [[name, *(cell(machines[r], modules[name]) for r in releases)] for name in sorted(modules)]
     if page:
-        # Of a machine that was stopped it is not known what its other tests would have said.
+        # Of a module that was stopped it is not known what its other tests would have said.
         ran = {
             (row[0], column(name)): text
             for row in rows[1:]
             for name, text in zip(releases, row[1:])
-            if machines[name].complete
+            if row[0] not in machines[name].open
         }
         write_page(pathlib.Path(page), {place: text for place, text in ran.items() if text != "-"})
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]

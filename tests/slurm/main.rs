@@ -15,6 +15,7 @@
 
 mod activity;
 mod broken_isolation;
+mod components;
 mod examples;
 mod first_contact;
 mod fleet;

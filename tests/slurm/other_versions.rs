@@ -48,15 +48,17 @@ fn tree(suite: &str) -> Result<PathBuf, String> {
     Ok(done)
 }
 
-/// Runs a test with the Slurm of each release.
-fn with_each(spec: &Spec, test: impl Fn(&Cluster, &str)) {
+/// Runs a test with the Slurm of each release, whose name it is told.
+pub(super) fn with_each(spec: &Spec, test: impl Fn(&Cluster, &str)) {
     for suite in SUITES {
-        match tree(suite) {
-            Ok(tree) => {
-                with_cluster(&Spec { tree: Some(tree), ..spec.clone() }, |cluster| test(cluster, suite))
-            }
-            Err(why) => return host::skip(&format!("there is no Slurm of Debian {suite}: {why}")),
-        }
+        with_one(suite, spec, |cluster| test(cluster, suite));
+    }
+}
+
+fn with_one(suite: &str, spec: &Spec, test: impl FnOnce(&Cluster)) {
+    match tree(suite) {
+        Ok(tree) => with_cluster(&Spec { tree: Some(tree), ..spec.clone() }, test),
+        Err(why) => host::skip(&format!("there is no Slurm of Debian {suite}: {why}")),
     }
 }
 
@@ -70,6 +72,39 @@ fn jobs() {
 #[test]
 fn mig_instances() {
     with_each(&Spec::mig(), |cluster, _| check_mig(cluster));
+}
+
+/// Directories that are each job's own, in a mount namespace of its own; the tests speak
+/// with their jobs through /tmp.
+const OWN_DIRECTORIES: &str = "AutoBasePath=true\nBasePath=@WORK@/containers\nDirs=/var/tmp,/dev/shm\n";
+/// The plugin that makes them, by the names that it has in [`SUITES`].
+const OWN_NAMESPACES: [&str; 2] =
+    ["JobContainerType=job_container/tmpfs\n", "NamespaceType=namespace/tmpfs\n"];
+
+/// Make sure that jobs in mount namespaces of their own have the same answers.
+#[test]
+fn job_containers() {
+    for (suite, more) in SUITES.into_iter().zip(OWN_NAMESPACES) {
+        let spec = Spec { more, containers: OWN_DIRECTORIES, ..Spec::nvidia() };
+        with_one(suite, &spec, |cluster| {
+            let jobs = ["--gres=gpu:1", "--gpus=2"].map(|option| {
+                let job = cluster.submit(&[option], WAIT);
+                let pid = cluster.outside_pid(job.pid("pid")).expect("its process");
+                let namespace = |pid: u32| fs::read_link(format!("/proc/{pid}/ns/mnt")).expect("a namespace");
+                assert_ne!(namespace(pid), namespace(cluster.init), "{suite}: it has none of its own");
+                job
+            });
+            for job in jobs {
+                assert_eq!(check_cgroups(cluster, &job), job.granted(), "{suite}");
+                let (document, code) = cluster.inside(&["job", &job.id.to_string()]);
+                assert_eq!((&document["complete"], code), (&true.into(), 0), "{suite}: {document}");
+                let row = answer::owner(&document, job.id, None, None);
+                let visible = answer::minors(&document, &row["visible"]["gpus"]);
+                assert_eq!(visible, job.granted(), "{suite}: {row}");
+            }
+            assert_eq!(cluster.inside(&["audit"]).0["findings"], json!([]), "{suite}");
+        });
+    }
 }
 
 /// Make sure that steps and tasks, an array's task, a step that overlaps, and a job

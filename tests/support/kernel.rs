@@ -1,7 +1,12 @@
 //! What the running kernel has: tests also run under kernels of other releases
 //! (`tests/machines.sh`), and say what these lack.
 
+use std::os::fd::AsFd as _;
+
+use gpumap::sys::bpf::{ListKind, query};
 use nix::sys::utsname::uname;
+
+use super::cgroup::Cgroup;
 
 /// The first two numbers of the running kernel's release.
 pub fn release() -> (u32, u32) {
@@ -20,6 +25,17 @@ pub fn needs(major: u32, minor: u32, what: &str) -> bool {
         super::skips::too_old(&format!("{what} needs Linux {major}.{minor}"));
     }
     has
+}
+
+/// Whether the running kernel counts the changes of a cgroup's programs (Linux 6.17, and
+/// those to which it was given back); else a line says so.
+pub fn counts_changes() -> bool {
+    let cgroup = Cgroup::new().unwrap();
+    let counts = query(cgroup.dir().as_fd(), ListKind::Own).unwrap().revision != 0;
+    if !counts {
+        super::skips::too_old("a comparison with what is replaced needs Linux 6.17");
+    }
+    counts
 }
 
 /// Whether the running kernel is built with kprobes, as those of distributions are.

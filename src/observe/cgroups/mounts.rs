@@ -15,6 +15,7 @@ use crate::observe::problems::errno_of;
 use crate::sys::absence::{OrAbsent as _, is_absence};
 use crate::sys::dir::{Dir, FileSystem, read_all};
 use crate::sys::retry::again;
+use crate::sys::stat::stat_at;
 
 /// `fdinfo` of a directory has five short lines.
 const FDINFO_LIMIT: usize = 4096;
@@ -199,8 +200,13 @@ impl Mounts {
 /// show gpumap.
 fn mount_id(dir: &Dir, proc: &Path) -> Result<Option<u64>, Errno> {
     let path = proc.join(format!("self/fdinfo/{}", dir.as_fd().as_raw_fd()));
-    let Some(file) = again(|| File::open(&path)).map_err(|error| errno_of(&error)).or_absent()? else {
-        return Ok(None);
+    let file = match again(|| File::open(&path)).map_err(|error| errno_of(&error)).or_absent() {
+        Ok(Some(file)) => file,
+        Ok(None) => return Ok(None),
+        // Before Linux 5.14 the file is root's where gpumap runs with capabilities of its
+        // own file: statx(2) has the number, too.
+        Err(Errno::EACCES) => return stat_at(dir, c"")?.mount.map(Some).ok_or(Errno::EACCES),
+        Err(errno) => return Err(errno),
     };
     let mut text = Vec::new();
     read_all(file, &mut text, FDINFO_LIMIT)?;

@@ -44,7 +44,7 @@ pub struct Cluster {
     scratch: Cgroup,
     inventory: PathBuf,
     /// Pid of the namespace's first process, outside.
-    init: u32,
+    pub init: u32,
 }
 
 /// Runs a test with a cluster and makes sure that nothing is left of it.
@@ -255,14 +255,18 @@ fn spawn_keeper(work: &Path, scratch: &Path) -> Child {
 
 fn write_configuration(work: &Path, spec: &Spec) {
     let hooks = spec.hooks.as_deref().unwrap_or_default();
-    let conf = format!("{}{hooks}{}", include_str!("slurm.conf"), spec.more);
-    let conf = conf.replace("@WORK@", work.to_str().expect("a plain path"));
+    let place = work.to_str().expect("a plain path");
+    let conf = format!("{}{hooks}{}", include_str!("slurm.conf"), spec.more).replace("@WORK@", place);
     let conf = conf.replace("@NODE@", &host()).replace("@TYPES@", spec.types).replace("@GRES@", spec.gres);
     fs::write(work.join("etc/slurm.conf"), conf).expect("a file");
     let constrain = if spec.constrain { "ConstrainDevices=yes" } else { "ConstrainDevices=no" };
     let cgroup = include_str!("cgroup.conf").replace("ConstrainDevices=yes", constrain);
     fs::write(work.join("etc/cgroup.conf"), cgroup).expect("a file");
     fs::write(work.join("etc/gres.conf"), spec.conf).expect("a file");
+    if !spec.containers.is_empty() {
+        let containers = spec.containers.replace("@WORK@", place);
+        fs::write(work.join("etc/job_container.conf"), containers).expect("a file");
+    }
     if let Some(tree) = &spec.tree {
         let program = Path::new(env!("CARGO_BIN_EXE_gpumap")).parent().expect("a directory");
         let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");

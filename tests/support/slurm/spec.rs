@@ -24,6 +24,8 @@ pub struct Spec {
     pub hooks: Option<String>,
     /// Further lines of `slurm.conf`.
     pub more: &'static str,
+    /// `job_container.conf`, for a [`Self::more`] that names the plugin.
+    pub containers: &'static str,
     /// The tree of a distribution whose Slurm runs instead of the machine's.
     pub tree: Option<PathBuf>,
 }
@@ -59,6 +61,7 @@ impl Spec {
             constrain: true,
             hooks: None,
             more: "",
+            containers: "",
             tree: None,
         }
     }
@@ -90,10 +93,7 @@ Name=gpu Type=whole File=/dev/nvidia2
 ",
             nodes,
             inventory: Inventory::Fixture("mig"),
-            constrain: true,
-            hooks: None,
-            more: "",
-            tree: None,
+            ..Self::nvidia()
         }
     }
 
@@ -105,10 +105,7 @@ Name=gpu Type=whole File=/dev/nvidia2
             conf: "Name=gpu File=/dev/hl[0-3]\n",
             nodes: OPENABLE.map(|(path, major, minor)| (path.to_owned(), major, minor)).into(),
             inventory: Inventory::Openable,
-            constrain: true,
-            hooks: None,
-            more: "",
-            tree: None,
+            ..Self::nvidia()
         }
     }
 
