@@ -5,7 +5,7 @@
 #   benches/node.sh [ROUNDS [GPUMAP…]]
 # Each round times everything in turn, so that a busy machine is busy for all. Several
 # programs, such as the builds before and after a change, are timed in turn too; without
-# any, the profile dist is built. OUTER, INNER, PROGRAMS and PROCESSES size the node, GPUS is
+# any, that of the packages is built. OUTER, INNER, PROGRAMS and PROCESSES size the node, GPUS is
 # the root of its inventory.
 rounds=${1:-7} gpus=${GPUS:-fixtures/gpu/four-h200}
 programs=("${@:2}")
@@ -13,8 +13,8 @@ programs=("${@:2}")
 
 cc -O2 -Wall -o "$work/tree" benches/tree.c
 if [ ${#programs[@]} -eq 0 ]; then
-	cargo build --profile dist -q
-	programs=(target/dist/gpumap)
+	packaging/build.sh dist "$PWD/target/static"
+	programs=("target/static/$(uname -m)-unknown-linux-gnu/dist/gpumap")
 fi
 cgroups
 crowd

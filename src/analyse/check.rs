@@ -4,7 +4,7 @@ use super::policies::Policies;
 use super::subject::{AnalyseError, Subject};
 use crate::model::{Verdict, Verdicts};
 use crate::observation::Observation;
-use crate::policy::{Combination, Decoder, Policy, Question, TimeLimit};
+use crate::policy::{self, Decoder, Policy, Question, TimeLimit};
 use crate::report::Check;
 
 /// Questions that are answered one by one before a policy that may be complex
@@ -23,8 +23,8 @@ pub struct Checker {
     left: u32,
     /// The whole policy, once it is drawn.
     policy: Option<Policy>,
-    /// Whether the kernel may be one that asks about making whiteouts.
-    asks_all: bool,
+    /// Whether the kernel asks about making whiteouts.
+    asks_about_whiteouts: bool,
 }
 
 impl Checker {
@@ -35,12 +35,18 @@ impl Checker {
     ///
     /// The subject is not part of the observation.
     pub fn new(observation: Observation, subject: Subject, limit: &TimeLimit) -> Result<Self, AnalyseError> {
-        let combination = Combination::of_kernel(&observation.host.kernel);
+        let asks_about_whiteouts = policy::asks_about_whiteouts(&observation.host.kernel);
         let mut decoder = Decoder::within(limit);
         let undrawn = Policies::new(&observation).undrawn(&subject, &mut decoder);
-        let asks_all = combination == Combination::AllMustAllow;
-        let mut checker =
-            Self { observation, subject, decoder, undrawn, left: ONE_BY_ONE, policy: None, asks_all };
+        let mut checker = Self {
+            observation,
+            subject,
+            decoder,
+            undrawn,
+            left: ONE_BY_ONE,
+            policy: None,
+            asks_about_whiteouts,
+        };
         if undrawn.is_none() {
             let policy =
                 Policies::new(&checker.observation).of_subject(&checker.subject, &mut checker.decoder);
@@ -58,7 +64,10 @@ impl Checker {
     /// nothing and takes tens of nanoseconds once the policy is drawn.
     pub fn verdict(&mut self, question: &Question) -> Verdicts {
         if let Some(device) = question.device()
-            && question.requests.iter().all(|request| device.is_never_asked(request, self.asks_all))
+            && question
+                .requests
+                .iter()
+                .all(|request| device.is_never_asked(request, self.asks_about_whiteouts))
         {
             return Verdicts::Allow;
         }

@@ -8,7 +8,7 @@ use super::subject::{self, AnalyseError, Subject};
 use crate::bytecode::{Insn, disasm};
 use crate::model::{Device, Request, Verdict};
 use crate::observation::{Map, Observation, Program, Text};
-use crate::policy::{Combination, Context, Decoder, Followed, FollowedStep, Policy, TimeLimit};
+use crate::policy::{self, Combination, Context, Decoder, Followed, FollowedStep, Policy, TimeLimit};
 use crate::report::{Effective, ProgramProof, Proof, Step};
 
 /// The answer of `gpumap explain`: why `request` on `device` is allowed or denied.
@@ -60,8 +60,8 @@ impl<'a> Explainer<'a> {
             Some(policy) if decoder.verdict(policy, device, request) != Verdict::Unknown => policy,
             _ => self.policies.of_subject(self.subject, decoder)?,
         };
-        let asks_all = context.combination == Combination::AllMustAllow;
-        let is_asked = !device.is_never_asked(request, asks_all);
+        let asks_about_whiteouts = policy::asks_about_whiteouts(&self.observation.host.kernel);
+        let is_asked = !device.is_never_asked(request, asks_about_whiteouts);
         let verdict = match is_asked {
             true => decoder.verdict(policy, device, request),
             false => Verdict::Allow,

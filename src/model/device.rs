@@ -69,11 +69,11 @@ impl DeviceType {
 impl Device {
     /// Whether the kernel does not ask the programs about `request` on this
     /// device, so that it is allowed: a character device 0:0 is a whiteout of
-    /// overlayfs (`inode_permission` and `vfs_mknod`, `fs/namei.c`). Making one
-    /// was asked about before Linux 5.8, which `asks_all` says may be the case.
-    pub fn is_never_asked(self, request: Request, asks_all: bool) -> bool {
+    /// overlayfs (`inode_permission` and `vfs_mknod`, `fs/namei.c`). `asks_to_make_one`
+    /// says whether this kernel asks about making one, as Linux did before 5.8.
+    pub fn is_never_asked(self, request: Request, asks_to_make_one: bool) -> bool {
         let is_whiteout = (self.kind, self.major, self.minor) == (DeviceType::Char, 0, 0);
-        is_whiteout && !(asks_all && request == Request::Mknod)
+        is_whiteout && !(asks_to_make_one && request == Request::Mknod)
     }
 }
 

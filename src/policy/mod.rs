@@ -81,4 +81,4 @@ pub use proof::{Followed, FollowedStep, Proof};
 pub use question::Question;
 pub use rules::{PolicyDifference, RuleList, Unsettled};
 pub use time_limit::TimeLimit;
-pub use types::{Combination, Context, Policy};
+pub use types::{Combination, Context, Policy, asks_about_whiteouts};

@@ -2,12 +2,10 @@
 //! wildcards gets one verdict, what one policy allows beside another, policies with some
 //! requests added or taken away, and a name that equal policies share.
 
-use std::collections::{HashMap, HashSet};
-
 use sha2::{Digest as _, Sha256};
 
 use super::decoder::Decoder;
-use super::diagram::{Bdd, Diagram};
+use super::diagram::{Bdd, Diagram, FunctionMap, FunctionSet};
 use super::inputs::{self, MAJOR, MAJOR_BITS, MINOR, MINOR_BITS, REQUEST, REQUEST_BITS, TYPE, Variable};
 use super::types::Policy;
 use crate::model::{Device, DeviceType, Request, RequestSet, Rule, Span, Verdict, Verdicts};
@@ -118,7 +116,7 @@ impl Decoder {
     /// The function's value for the given values of the `fixed` variables, if it is
     /// the same for all values of the others.
     fn constant_where(&self, function: Bdd, (fixed, values): (u64, u64)) -> Option<bool> {
-        let (mut seen, mut stack, mut found) = (HashSet::new(), vec![function], None);
+        let (mut seen, mut stack, mut found) = (FunctionSet::default(), vec![function], None);
         while let Some(at) = stack.pop() {
             if !seen.insert(at) {
                 continue;
@@ -205,7 +203,7 @@ impl Decoder {
     /// A hash of what is drawn of a policy.
     fn drawing(&self, policy: Policy) -> String {
         let mut hasher = Sha256::new();
-        let mut numbers = HashMap::new();
+        let mut numbers = FunctionMap::default();
         for function in [policy.allow, policy.deny] {
             let number = number(&self.diagram, function, &mut numbers, &mut hasher);
             hasher.update(number.to_le_bytes());
@@ -221,7 +219,7 @@ fn digits(digest: &[u8]) -> String {
 
 /// The number of a function in order of first visit; each is hashed once, by
 /// its variable and the numbers of its two sides.
-fn number(diagram: &Diagram, function: Bdd, numbers: &mut HashMap<Bdd, u32>, hasher: &mut Sha256) -> u32 {
+fn number(diagram: &Diagram, function: Bdd, numbers: &mut FunctionMap<u32>, hasher: &mut Sha256) -> u32 {
     if let Some(value) = function.as_constant() {
         return value.into();
     }

@@ -4,11 +4,11 @@
 //! requests then become one rule. This turns a policy back into the two sentences
 //! that its author meant, such as "mknod of everything, and these devices".
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use super::always_listed::{AlwaysListed, Answered};
 use super::decoder::Decoder;
-use super::diagram::{Bdd, Diagram, Variable};
+use super::diagram::{Bdd, Diagram, FunctionMap, Variable};
 use super::inputs::{self, MAJOR, MAJOR_BITS, MINOR, MINOR_BITS, REQUEST, REQUEST_BITS, TYPE};
 use super::types::Policy;
 use crate::model::{Device, DeviceType, Mask, Numbers, Request, RequestSet, Rule, Verdict};
@@ -274,7 +274,7 @@ impl Decoder {
     /// `region` for one request, as a function of type and numbers alone.
     fn with_request(&mut self, region: Bdd, request: Request) -> Bdd {
         let bits = inputs::request_assignment(request);
-        fix_bits(&mut self.diagram, region, bits, &mut HashMap::new())
+        fix_bits(&mut self.diagram, region, bits, &mut FunctionMap::default())
     }
 
     /// Gives the diagram up if the time is over, so that what is made of it is thrown
@@ -336,7 +336,7 @@ fn join_types(rules: &mut Vec<Rule>) {
 }
 
 /// `function` with the request bits set as in `bits`.
-fn fix_bits(diagram: &mut Diagram, function: Bdd, bits: u64, done: &mut HashMap<Bdd, Bdd>) -> Bdd {
+fn fix_bits(diagram: &mut Diagram, function: Bdd, bits: u64, done: &mut FunctionMap<Bdd>) -> Bdd {
     match diagram.top(function) {
         None => function,
         Some(REQUEST..) => Bdd::constant(diagram.evaluate(function, bits) == Some(true)),
@@ -356,7 +356,7 @@ fn fix_bits(diagram: &mut Diagram, function: Bdd, bits: u64, done: &mut HashMap<
 /// Number of (type, major, minor) for which `function` ends in a leaf that
 /// `counts`.
 fn count(diagram: &Diagram, function: Bdd, counts: &dyn Fn(Bdd) -> bool) -> u64 {
-    fn below(diagram: &Diagram, at: Bdd, counts: &dyn Fn(Bdd) -> bool, done: &mut HashMap<Bdd, u64>) -> u64 {
+    fn below(diagram: &Diagram, at: Bdd, counts: &dyn Fn(Bdd) -> bool, done: &mut FunctionMap<u64>) -> u64 {
         let variable = diagram.top(at).map_or(REQUEST, |variable| variable.min(REQUEST));
         if variable == REQUEST {
             return u64::from(counts(at));
@@ -372,7 +372,7 @@ fn count(diagram: &Diagram, function: Bdd, counts: &dyn Fn(Bdd) -> bool) -> u64 
         done.insert(at, sum);
         sum
     }
-    below(diagram, function, counts, &mut HashMap::new()) << (level(diagram, function) - TYPE)
+    below(diagram, function, counts, &mut FunctionMap::default()) << (level(diagram, function) - TYPE)
 }
 
 fn level(diagram: &Diagram, function: Bdd) -> Variable {

@@ -72,14 +72,22 @@ impl Combination {
     /// distributor ports BPF back to an old version (`.el`) count as new, because
     /// the new rule claims less and only trying would tell.
     pub fn of_kernel(release: &str) -> Self {
-        let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
-        match (numbers.next(), numbers.next()) {
-            (Some(major), Some(minor)) if (major, minor) < (5, 18) && !release.contains(".el") => {
-                Self::AllMustAllow
-            }
-            _ => Self::Retval,
-        }
+        if is_before(release, (5, 18)) { Self::AllMustAllow } else { Self::Retval }
     }
+}
+
+/// Whether a kernel of release `uname -r` asks the programs about making whiteouts, as
+/// Linux did before 5.8.
+pub fn asks_about_whiteouts(release: &str) -> bool {
+    is_before(release, (5, 8))
+}
+
+/// Whether a kernel is older, as far as its release tells: not where it is no number, and
+/// not of distributors who port back.
+fn is_before(release: &str, version: (u32, u32)) -> bool {
+    let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
+    let numbers = numbers.next().zip(numbers.next());
+    numbers.is_some_and(|numbers| numbers < version) && !release.contains(".el")
 }
 
 /// Number of what a policy was made of.
@@ -94,6 +102,23 @@ impl Origin {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Make sure that rules which changed are those of the release.
+    #[test]
+    fn rules_of_releases() {
+        for (release, retval, asks) in [
+            ("5.4.0-42-generic", false, true),
+            ("5.8.0", false, false),
+            ("5.17.3", false, false),
+            ("5.18.0-rc1", true, false),
+            ("6.18.5", true, false),
+            ("4.18.0-553.el8_10.x86_64", true, false),
+            ("", true, false),
+        ] {
+            assert_eq!(Combination::of_kernel(release) == Combination::Retval, retval, "{release}");
+            assert_eq!(asks_about_whiteouts(release), asks, "{release}");
+        }
+    }
 
     /// Make sure that the path is told only if all of it is known, down from the root of
     /// all cgroups.

@@ -4,6 +4,7 @@ use crate::support::cgroup::Tree;
 use crate::support::host;
 use crate::support::threads;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -305,11 +306,27 @@ fn without_rights() {
         assert!(detail.exe.missing().is_some());
     }
     let detail = seen.processes[2].detail.as_ref().unwrap();
-    assert_eq!((values(&detail.at_exec), values(&detail.live)), (vec!["0".into()], vec!["0".into()]));
+    assert_eq!(values(&detail.at_exec), ["0"]);
+    if libraries_have_one_number() {
+        assert_eq!(values(&detail.live), ["0"]);
+    } else {
+        assert!(detail.live.missing().unwrap().contains("needs CAP_CHECKPOINT_RESTORE"), "{detail:?}");
+    }
     assert!(detail.title.is_empty() && detail.devices.known().is_some());
     let told: Vec<_> = seen.errors.iter().filter(|one| one.what.starts_with("/proc/PID/")).collect();
     assert_eq!(told.len(), 4, "{told:?}");
     assert!(told.iter().all(|one| one.code == ProblemCode::NoRight && one.what.ends_with("of 2 processes")));
+}
+
+/// Whether a C library has the same numbers in `maps` and for stat(2). Below an overlay of
+/// several file systems it may not, and only `map_files`, which takes a right, leads to it.
+fn libraries_have_one_number() -> bool {
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    let line = maps.lines().find(|line| line.contains("/libc.so")).expect("a C library");
+    let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+    let stat = fs::metadata(fields[5]).unwrap();
+    let device = format!("{:02x}:{:02x}", libc::major(stat.dev()), libc::minor(stat.dev()));
+    (fields[3], fields[4]) == (device.as_str(), stat.ino().to_string().as_str())
 }
 
 /// Make sure that only the processes that are asked for are read.

@@ -4,9 +4,11 @@
 //! A field whose values fall into few ranges is searched by halves; where fewer
 //! tests are enough, it is tested bit by bit. Equal parts share one node.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use super::super::diagram::{Bdd, Diagram, Variable};
+use foldhash::fast::RandomState;
+
+use super::super::diagram::{Bdd, Diagram, FunctionSet, Variable};
 use super::super::inputs::{MAJOR, MAJOR_BITS, MINOR, MINOR_BITS, REQUEST, REQUEST_BITS, TYPE};
 use crate::model::{DeviceType, Request};
 
@@ -52,9 +54,9 @@ pub(super) enum Node {
 #[derive(Debug, Default)]
 pub(super) struct Tree {
     pub(super) nodes: Vec<Node>,
-    numbers: HashMap<Node, NodeId>,
+    numbers: HashMap<Node, NodeId, RandomState>,
     /// Nodes of functions that were translated already.
-    done: HashMap<(Bdd, Variable), NodeId>,
+    done: HashMap<(Bdd, Variable), NodeId, RandomState>,
     pub(super) root: NodeId,
 }
 
@@ -219,7 +221,7 @@ fn split(
 
 /// Nodes of a function above the variable `end`.
 fn size(diagram: &Diagram, function: Bdd, end: Variable) -> usize {
-    let (mut seen, mut left) = (HashSet::new(), vec![function]);
+    let (mut seen, mut left) = (FunctionSet::default(), vec![function]);
     while let Some(function) = left.pop() {
         let Some(top) = diagram.top(function).filter(|top| *top < end) else { continue };
         if seen.insert(function) {

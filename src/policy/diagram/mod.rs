@@ -13,11 +13,22 @@
 mod nodes;
 mod operations;
 
+use std::collections::{HashMap, HashSet};
+
+use foldhash::fast::RandomState;
+
 use super::time_limit::TimeLimit;
 
 /// A Boolean function: index of a node and, in bit 0, whether it is negated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bdd(u32);
+
+/// What is remembered of functions of one diagram. Nobody chooses their numbers, so the hash
+/// need not withstand that.
+pub type FunctionMap<T> = HashMap<Bdd, T, RandomState>;
+
+/// Functions of one diagram.
+pub type FunctionSet = HashSet<Bdd, RandomState>;
 
 /// Number of a variable; smaller numbers are tested first.
 pub type Variable = u32;
@@ -91,6 +102,11 @@ impl Bdd {
 
     fn is_negated(self) -> bool {
         self.0 & 1 == 1
+    }
+
+    /// The function or its negation, whichever is not negated.
+    fn positive(self) -> Self {
+        Self(self.0 & !1)
     }
 
     fn negated_if(self, negate: bool) -> Self {

@@ -1,9 +1,7 @@
 //! Makes functions of others (and, or, exclusive or, a choice, a substitution), and looks
 //! at them: what they test, how large they are, their values.
 
-use std::collections::{HashMap, HashSet};
-
-use super::{Bdd, Diagram, TERMINAL, Variable};
+use super::{Bdd, Diagram, FunctionMap, FunctionSet, TERMINAL, Variable};
 
 /// Marks a cache entry of a two-operand operation; no node can have this index.
 const AND: u32 = u32::MAX;
@@ -160,10 +158,11 @@ impl Diagram {
         if self.len() <= room {
             return true;
         }
-        let (mut seen, mut left) = (HashSet::from([function.index()]), vec![function.index()]);
-        while let Some(node) = left.pop().map(|index| self.nodes[index]) {
-            let below = [node.low.index(), node.high.index()];
-            left.extend(below.into_iter().filter(|index| seen.insert(*index)));
+        let (mut seen, mut left) = (FunctionSet::default(), vec![function.positive()]);
+        seen.insert(function.positive());
+        while let Some(node) = left.pop().map(|function| self.nodes[function.index()]) {
+            let below = [node.low.positive(), node.high.positive()];
+            left.extend(below.into_iter().filter(|function| seen.insert(*function)));
             if seen.len() > room {
                 return false;
             }
@@ -221,7 +220,7 @@ impl Diagram {
         functions: impl IntoIterator<Item = Bdd>,
         first: Variable,
     ) -> (Bdd, Option<Variable>) {
-        let (mut done, mut seen) = (HashMap::new(), None);
+        let (mut done, mut seen) = (FunctionMap::default(), None);
         let region = functions.into_iter().fold(Bdd::FALSE, |region, function| {
             let here = self.depends_below(function, first, &mut done, &mut seen);
             self.or(region, here)
@@ -233,7 +232,7 @@ impl Diagram {
         &mut self,
         function: Bdd,
         first: Variable,
-        done: &mut HashMap<usize, Bdd>,
+        done: &mut FunctionMap<Bdd>,
         seen: &mut Option<Variable>,
     ) -> Bdd {
         let node = self.nodes[function.index()];
@@ -244,13 +243,13 @@ impl Diagram {
             seen.get_or_insert(node.variable);
             return Bdd::TRUE;
         }
-        if let Some(known) = done.get(&function.index()) {
+        if let Some(known) = done.get(&function.positive()) {
             return *known;
         }
         let low = self.depends_below(node.low, first, done, seen);
         let high = self.depends_below(node.high, first, done, seen);
         let depends = self.node(node.variable, low, high);
-        done.insert(function.index(), depends);
+        done.insert(function.positive(), depends);
         depends
     }
 }
