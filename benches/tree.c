@@ -312,7 +312,26 @@ static void member(const char *cgroup)
 	fail("/bin/sleep");
 }
 
-/* Processes all over the tree, and eight in a job's task; until killed. */
+/* A process of this name in a cgroup, until its parent ends. */
+static void idle(const char *cgroup, const char *name)
+{
+	char path[4200];
+
+	if (mkdir(cgroup, 0755))
+		fail(cgroup);
+	if (fork())
+		return;
+	snprintf(path, sizeof path, "%s/cgroup.procs", cgroup);
+	int procs = open(path, O_WRONLY | O_CLOEXEC);
+	if (procs < 0 || write(procs, "0", 1) != 1)
+		fail(path);
+	prctl(PR_SET_NAME, name);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (;;)
+		pause();
+}
+
+/* Processes all over the tree, eight in a job's task, and a slurmd; until killed. */
 static void crowd(const char *top, int outer, int inner, int processes)
 {
 	char path[4096];
@@ -324,6 +343,9 @@ static void crowd(const char *top, int outer, int inner, int processes)
 		if (mkdir(path, 0755))
 			fail(path);
 	}
+	char daemon[4096];
+	snprintf(daemon, sizeof daemon, "%s/system.slice/slurmd.service", top);
+	idle(daemon, "slurmd");
 	for (int i = 0; i < processes; i++) {
 		if (i >= 8)
 			snprintf(path, sizeof path, "%s/%d/%d", top, i % outer, i / outer % inner);

@@ -80,16 +80,15 @@ pub(super) fn observe(
         observation.users = users::of(options, &observation.processes, &mut log);
     }
     if options.detail || options.slurm {
-        let is_slurmd = |process: &&Process| process.comm.as_bytes() == slurm_daemon::NAME.as_bytes();
-        let daemons: Vec<u32> =
-            observation.processes.iter().filter(is_slurmd).map(|process| process.pid).collect();
+        let is_seen = observation.processes.iter().any(slurm_daemon::is_called);
         let is_slurm = |one: &VisitedCgroup| {
             owner::of_path(one.cgroup.path.as_bytes()).is_some_and(|one| one.kind.is_slurm())
         };
-        let is_here = daemons.is_empty() && seen.iter().any(is_slurm);
-        let places = config::places(options, Some(&hierarchy.mount.point), &daemons, is_here, &mut log);
+        let is_here = !is_seen && seen.iter().any(is_slurm);
+        let (cgroups, processes) = (Some(hierarchy.mount.point.as_path()), &observation.processes);
+        let places = config::places(options, cgroups, processes, is_here, &mut log);
         observation.slurm = config::collect(options, &places, &mut log);
-        if is_here || !daemons.is_empty() {
+        if is_here || is_seen {
             // It may use other files than those that were known before it was seen.
             observation.host.slurm_cluster = config::cluster(options, &places, &mut log);
         }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use nix::errno::Errno;
 
 use crate::model::{HOOK_VARIABLES, ProblemCode};
-use crate::observation::{ConfigFile, Environment, Slurm, Text, Variable};
+use crate::observation::{ConfigFile, Environment, Process, Slurm, Text, Variable};
 use crate::observe::clock::modified_at;
 use crate::observe::options::Options;
 use crate::observe::problems::Log;
@@ -31,25 +31,27 @@ const VALUE_LIMIT: usize = 128 << 10;
 pub(in crate::observe) const INCLUDED: usize = 64;
 /// Characters of a cluster's name.
 const CLUSTER: usize = 64;
-/// Where Slurm's files are on this node. `seen` are pids of processes that may be a slurmd,
-/// besides those that pid files and its unit name. Where these name none and a Slurm is
-/// known to be here, all processes are looked through for it (`is_here`).
+/// Where Slurm's files are on this node. A slurmd may be among the `processes` that were
+/// looked at, besides those that pid files and its unit name. Where these name none and a
+/// Slurm is known to be here, all others are looked through for it (`is_here`).
 pub(in crate::observe) fn places(
     options: &Options,
     cgroups: Option<&Path>,
-    seen: &[u32],
+    processes: &[Process],
     is_here: bool,
     log: &mut Log,
 ) -> SlurmPlaces {
     let site = site_config::read(options, log).slurm;
-    let mut pids = BTreeSet::from_iter(seen.iter().copied());
+    let mut pids: BTreeSet<u32> =
+        processes.iter().filter(|one| slurm_daemon::is_called(one)).map(|one| one.pid).collect();
     if site.directory.is_none() {
         match slurm_daemon::hinted(cgroups) {
             Ok(hinted) => pids.extend(hinted),
             Err((path, errno)) => log.failed(path.to_string_lossy(), errno),
         }
         if pids.is_empty() && is_here {
-            match slurm_daemon::listed(&options.proc) {
+            let looked_at = processes.iter().map(|process| process.pid).collect();
+            match slurm_daemon::listed(&options.proc, &looked_at) {
                 Ok(listed) => pids.extend(listed),
                 Err(errno) => log.failed(options.proc.to_string_lossy(), errno),
             }

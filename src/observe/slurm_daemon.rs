@@ -5,11 +5,14 @@
 //! in gpumap's own root directory and pid namespace. One in a container has paths of its
 //! own, which mean nothing here.
 
-use std::ffi::{OsStr, OsString};
+use std::collections::HashSet;
+use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
+
+use crate::observation::Process;
 
 use super::pinned::{NotRead, PinnedProcess};
 use super::processes::memory::{self, Memory};
@@ -19,7 +22,7 @@ use crate::sys::dir::{Dir, open_readable, read_all};
 use crate::sys::stat::stat_at;
 
 /// The name of the daemon.
-pub(super) const NAME: &str = "slurmd";
+const NAME: &str = "slurmd";
 /// Files with the pid of a slurmd: the default of SlurmdPidFile, and what packages set.
 const PID_FILES: [&str; 3] = ["/run/slurmd.pid", "/run/slurm/slurmd.pid", "/run/slurm-llnl/slurmd.pid"];
 /// Its unit's processes, below the cgroup root.
@@ -41,17 +44,26 @@ pub(super) struct Daemon {
     pub(super) is_configless: bool,
 }
 
-/// All processes that are called slurmd.
+/// Whether a process is called slurmd.
+pub(super) fn is_called(process: &Process) -> bool {
+    process.comm.as_bytes() == NAME.as_bytes()
+}
+
+/// All processes that are called slurmd, but for those that were looked at already.
 ///
 /// # Errors
 ///
 /// Those of opening and listing `proc`, and of reading a `comm`.
-pub(super) fn listed(proc: &Path) -> Result<Vec<u32>, Errno> {
+pub(super) fn listed(proc: &Path, looked_at: &HashSet<u32>) -> Result<Vec<u32>, Errno> {
     let proc = Dir::open(proc)?;
     let (mut comm, mut found, mut failed) = (Vec::new(), Vec::new(), None);
     proc.numbers(c".", |name, pid| {
-        let read = proc.child(name).and_then(|process| process.read_into(c"comm", &mut comm, SMALL));
-        match read.or_absent() {
+        if looked_at.contains(&pid) {
+            return true;
+        }
+        // As few calls as can be: there may be thousands.
+        let file = CString::new([name.to_bytes(), b"/comm"].concat()).map_err(|_| Errno::EINVAL);
+        match file.and_then(|file| proc.read_piece(&file, &mut comm, SMALL)).or_absent() {
             Ok(Some(())) if comm.trim_ascii_end() == NAME.as_bytes() => found.push(pid),
             Ok(_) => {}
             Err(errno) => failed = Some(errno),
@@ -67,7 +79,8 @@ pub(super) fn listed(proc: &Path) -> Result<Vec<u32>, Errno> {
 ///
 /// Why it is not known, in a sentence.
 pub(super) fn all(proc: &Path) -> Result<Vec<Daemon>, String> {
-    let pids = listed(proc).map_err(|errno| format!("{}: {}", proc.display(), errno.desc()))?;
+    let pids =
+        listed(proc, &HashSet::new()).map_err(|errno| format!("{}: {}", proc.display(), errno.desc()))?;
     let found: Result<Vec<_>, _> = pids.into_iter().map(|pid| by_pid(proc, pid)).collect();
     Ok(found.map_err(|why| format!("slurmd: {why}"))?.into_iter().flatten().collect())
 }

@@ -81,7 +81,7 @@ impl<'a> Reader<'a> {
         let thread = other.as_ref().unwrap_or(&process);
         let doubt = match context.sieve {
             Some(_) if *ended => return Err(Unread::Other),
-            Some(sieve) => self.sifter.sift(sieve, &process, thread, &stat, depth)?,
+            Some(sieve) => self.sifter.sift(sieve, &process, thread, (uid, &stat), depth)?,
             None => None,
         };
         let mut detail = self.detail(&process, uid, &mut stat, depth, ended)?;

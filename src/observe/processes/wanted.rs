@@ -111,19 +111,19 @@ pub(super) struct Sifter {
 
 impl Sifter {
     /// Whether a process is looked for, and the doubt if that is not known. `thread` is one
-    /// that lives.
+    /// that lives, `uid` the effective one.
     pub(super) fn sift(
         &mut self,
         sieve: &Sieve<'_>,
         process: &PinnedProcess,
         thread: &PinnedProcess,
-        stat: &Stat,
+        (uid, stat): (u32, &Stat),
         depth: Depth,
     ) -> Result<Option<Doubt>, Unread> {
         let own = *self.own.get_or_insert_with(credentials::own_namespace);
-        if stat.is_kernel_thread()
-            || sieve.uid.is_some_and(|uid| !credentials::may_be_of(process.dir(), uid, own))
-        {
+        // Its effective uid is known; the others take calls.
+        let may_be_of = |user| user == uid || credentials::may_be_of(process.dir(), user, own);
+        if stat.is_kernel_thread() || !sieve.uid.is_none_or(may_be_of) {
             return Err(Unread::Other);
         }
         let (_, environment) = at_exec::of(thread, depth, &mut self.buffer, &self.refusals)?;
