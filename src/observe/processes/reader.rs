@@ -70,9 +70,6 @@ impl<'a> Reader<'a> {
     ) -> Result<Process, Unread> {
         let context = self.context;
         let process = PinnedProcess::open(context.proc, wanted.pid).map_err(|why| absent(wanted.pid, why))?;
-        if wanted.cgroup.is_none() && !process.is_process()? {
-            return Err(Unread::Gone);
-        }
         let uid = process.uid()?;
         let mut stat = process.stat()?;
         *known_uid = Some(uid);
@@ -84,6 +81,10 @@ impl<'a> Reader<'a> {
             Some(sieve) => self.sifter.sift(sieve, &process, thread, (uid, &stat), depth)?,
             None => None,
         };
+        // Asked of those that matter alone, for it takes a file more.
+        if wanted.cgroup.is_none() && !process.is_process()? {
+            return Err(Unread::Gone);
+        }
         let mut detail = self.detail(&process, uid, &mut stat, depth, ended)?;
         let Groups { own, devices_v1 } = match (self.groups(thread, wanted), &doubt) {
             // Wherever it is, it is too old to be looked for.
