@@ -13,6 +13,9 @@ top=$root/gpumap-bench-$$
 work=$(mktemp -d)
 watcher=
 crowd=
+# The program, which is built if none is given.
+gpumap=${gpumap:-${GPUMAP:-target/dist/gpumap}}
+built() { [ "$gpumap" != target/dist/gpumap ] || cargo build --profile dist -q "$@"; }
 
 # Ends the watch.
 rest() {
@@ -49,7 +52,7 @@ watch() {
 	done
 	sleep 0.3
 }
-watch_gpumap() { watch '"start"' target/dist/gpumap watch --json "$@"; }
+watch_gpumap() { watch '"start"' "$gpumap" watch --json "$@"; }
 
 # The size of the node: OUTER × INNER cgroups.
 outer=${OUTER:-50} inner=${INNER:-100} distinct=${PROGRAMS:-100} processes=${PROCESSES:-2000}

@@ -8,7 +8,7 @@ rounds=${1:-5}
 . "$(dirname "$0")/common.sh"
 
 cc -O2 -Wall -static -o "$work/exec" benches/exec.c
-cargo build --profile dist -q
+built
 mkdir "$top"
 
 outside() { "$work/exec" 500 5 >>"$work/$1.log"; }

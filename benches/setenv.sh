@@ -9,7 +9,7 @@ rounds=${1:-5}
 . "$(dirname "$0")/common.sh"
 
 cc -O2 -Wall -o "$work/setenv" benches/setenv.c
-cargo build --profile dist --features test-hooks -q
+built --features test-hooks
 mkdir "$top"
 # A C library of its own: what others watch does not count.
 libc=$work/libc.so.6
@@ -42,6 +42,9 @@ for round in $(seq "$rounds"); do
 	kill "$sleeper"
 	wait "$sleeper" 2>/dev/null || true
 	command -v bpftrace >/dev/null || continue
+	trace "uprobe:$libc:setenv { @ = 1; }"
+	outside empty OTHER_VARIABLE 100000
+	rest
 	trace "$scope { @ = count(); } }"
 	outside filtered OTHER_VARIABLE 100000
 	outside counted CUDA_VISIBLE_DEVICES 100000
@@ -62,6 +65,7 @@ row near 'watch --cgroup: another variable with the same beginning'
 row cgroup 'watch --cgroup: a process outside'
 row reported 'watch --cgroup: reported'
 row pid 'watch --pid: another process'
+row empty 'bpftrace, entry alone: a probe that stores a number'
 row filtered 'bpftrace, entry alone: another variable'
 row counted 'bpftrace, entry alone: counted'
 row printed 'bpftrace, entry alone: printed'

@@ -15,7 +15,7 @@ use super::diagram::{Bdd, Diagram, Variable};
 const FIRST_BLOCK: Variable = 1 << 24;
 
 /// Nodes of a result that is repeated rather than represented by a variable.
-const SMALL: usize = 256;
+const SMALL: usize = 16;
 
 /// Number of a block.
 pub type BlockId = usize;
