@@ -203,8 +203,8 @@ fn mount_id(dir: &Dir, proc: &Path) -> Result<Option<u64>, Errno> {
     let file = match again(|| File::open(&path)).map_err(|error| errno_of(&error)).or_absent() {
         Ok(Some(file)) => file,
         Ok(None) => return Ok(None),
-        // Before Linux 5.14 the file is root's where gpumap runs with capabilities of its
-        // own file: statx(2) has the number, too.
+        // Before Linux 5.14 it is root's where a process is not dumpable, as gpumap is not
+        // with capabilities of its file: statx(2) has the number, too.
         Err(Errno::EACCES) => return stat_at(dir, c"")?.mount.map(Some).ok_or(Errno::EACCES),
         Err(errno) => return Err(errno),
     };
