@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::code::{self, Code, ProgramCode, codes, most_written};
-use super::diagram::{Bdd, Diagram};
+use super::diagram::{Bdd, Diagram, Met};
 use super::inputs::{self, Symbols};
 use super::machine::Surroundings;
 use super::origin::{Answerer, OriginDigest, Origins, Stack, digest_of_parts, digest_of_programs};
@@ -314,7 +314,7 @@ impl Decoder {
 
     /// Whether a run's result is more than this decoder can take in.
     fn is_too_large(&self, symbols: &Symbols, result: Bdd) -> bool {
-        symbols.diagram.exhausted() || !symbols.diagram.fits(result, self.diagram.room())
+        symbols.diagram.exhausted() || !symbols.diagram.fits(result, self.diagram.room(), &mut Met::default())
     }
 
     /// Whether the policy of `program` may depend on the cgroup asked about or

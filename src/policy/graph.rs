@@ -7,7 +7,7 @@
 
 use std::collections::BinaryHeap;
 
-use super::diagram::{Bdd, Diagram, Variable};
+use super::diagram::{Bdd, Diagram, Met, Variable};
 
 /// First of the variables that represent a block while the blocks before it are
 /// folded; they come after all variables of questions and fresh bits. They are used
@@ -15,7 +15,7 @@ use super::diagram::{Bdd, Diagram, Variable};
 const FIRST_BLOCK: Variable = 1 << 24;
 
 /// Nodes of a result that is repeated rather than represented by a variable.
-const SMALL: usize = 16;
+const SMALL: usize = 256;
 
 /// Number of a block.
 pub type BlockId = usize;
@@ -144,7 +144,7 @@ impl Graph {
         // Meeting points and the variables that represent them, by dominator, latest
         // first.
         let mut meetings: Vec<Vec<(BlockId, Variable)>> = vec![Vec::new(); self.blocks.len()];
-        let (mut free, mut next) = (Vec::new(), FIRST_BLOCK);
+        let (mut free, mut next, mut met) = (Vec::new(), FIRST_BLOCK, Met::default());
         for (id, block) in self.blocks.iter().enumerate().rev() {
             let mut function = self.ending(block, result, &seen, diagram);
             for (meeting, variable) in meetings[id].drain(..).rev() {
@@ -153,7 +153,7 @@ impl Graph {
             }
             folded[id] = function;
             seen[id] = function;
-            if block.arrivals.len() > 1 && !self.is_cheap(block, function, diagram) {
+            if block.arrivals.len() > 1 && !self.is_cheap(block, function, diagram, &mut met) {
                 let variable = free.pop().unwrap_or(next);
                 next = next.max(variable + 1);
                 seen[id] = diagram.variable(variable);
@@ -165,9 +165,9 @@ impl Graph {
 
     /// Whether a block's result is cheaply repeated in all branches that lead to it: it is
     /// small, or they ask about no variable behind those that it depends on.
-    fn is_cheap(&self, block: &Block, function: Bdd, diagram: &Diagram) -> bool {
+    fn is_cheap(&self, block: &Block, function: Bdd, diagram: &Diagram, met: &mut Met) -> bool {
         let Some(first) = diagram.top(function) else { return true };
-        if diagram.fits(function, SMALL) {
+        if diagram.fits(function, SMALL, met) {
             return true;
         }
         let asks_before = |edge: &Edge| match self.branch_before(*edge) {

@@ -16,7 +16,7 @@
 //! `devices.list` of the v1 devices controller is read here, too.
 
 use super::decoder::Decoder;
-use super::diagram::Bdd;
+use super::diagram::{Bdd, Met};
 use super::origin::digest_of_parts;
 use super::rules;
 use super::types::Policy;
@@ -72,7 +72,7 @@ impl Decoder {
             Verdict::Allow => said.denied,
             _ => said.allowed,
         };
-        let fits = said.decoder.diagram.fits(exceptions, self.diagram.room());
+        let fits = said.decoder.diagram.fits(exceptions, self.diagram.room(), &mut Met::default());
         let exceptions = said.decoder.diagram.copied_to(exceptions, &mut self.diagram);
         let allow = if default == Verdict::Allow { !exceptions } else { exceptions };
         let policy = self.policy_where(allow, !allow);

@@ -30,6 +30,33 @@ pub type FunctionMap<T> = HashMap<Bdd, T, RandomState>;
 /// Functions of one diagram.
 pub type FunctionSet = HashSet<Bdd, RandomState>;
 
+/// Nodes that one walk has met, in memory that many walks share.
+#[derive(Debug, Default)]
+pub struct Met {
+    /// The last walk that met each node.
+    by: Vec<u32>,
+    walk: u32,
+}
+
+impl Met {
+    /// Begins a walk in a diagram of so many nodes.
+    fn forget(&mut self, nodes: usize) {
+        self.walk = self.walk.wrapping_add(1);
+        if self.walk == 0 {
+            self.by.clear();
+            self.walk = 1;
+        }
+        if self.by.len() < nodes {
+            self.by.resize(nodes, 0);
+        }
+    }
+
+    /// Whether the walk meets a node for the first time.
+    fn is_new(&mut self, index: usize) -> bool {
+        std::mem::replace(&mut self.by[index], self.walk) != self.walk
+    }
+}
+
 /// Number of a variable; smaller numbers are tested first.
 pub type Variable = u32;
 

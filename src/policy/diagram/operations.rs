@@ -1,7 +1,7 @@
 //! Makes functions of others (and, or, exclusive or, a choice, a substitution), and looks
 //! at them: what they test, how large they are, their values.
 
-use super::{Bdd, Diagram, FunctionMap, FunctionSet, TERMINAL, Variable};
+use super::{Bdd, Diagram, FunctionMap, Met, TERMINAL, Variable};
 
 /// Marks a cache entry of a two-operand operation; no node can have this index.
 const AND: u32 = u32::MAX;
@@ -154,18 +154,22 @@ impl Diagram {
     }
 
     /// Whether `function` has no more nodes than `room`.
-    pub fn fits(&self, function: Bdd, room: usize) -> bool {
+    pub fn fits(&self, function: Bdd, room: usize, met: &mut Met) -> bool {
         if self.len() <= room {
             return true;
         }
-        let (mut seen, mut left) = (FunctionSet::default(), vec![function.positive()]);
-        seen.insert(function.positive());
-        while let Some(node) = left.pop().map(|function| self.nodes[function.index()]) {
-            let below = [node.low.positive(), node.high.positive()];
-            left.extend(below.into_iter().filter(|function| seen.insert(*function)));
-            if seen.len() > room {
+        met.forget(self.len());
+        let (mut count, mut left) = (0, vec![function.index()]);
+        while let Some(index) = left.pop() {
+            if !met.is_new(index) {
+                continue;
+            }
+            count += 1;
+            if count > room {
                 return false;
             }
+            let node = self.nodes[index];
+            left.extend([node.low.index(), node.high.index()]);
         }
         true
     }
