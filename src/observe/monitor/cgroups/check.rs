@@ -39,6 +39,14 @@ impl MonitoredCgroups {
         }
     }
 
+    /// Adds everything where the root could not be opened before.
+    pub(super) fn add_root(&mut self, found: &mut Differences, log: &mut Log) {
+        let root = Text::from("/");
+        if self.nodes.get(&root).is_none() {
+            self.add_cgroups(&root, found, log);
+        }
+    }
+
     /// Checks every cgroup for changes of its own list and of its children.
     pub(super) fn check_all(&mut self, found: &mut Differences, log: &mut Log) {
         let mut gone = Vec::new();
@@ -181,7 +189,8 @@ impl MonitoredCgroups {
         Some(self.nodes.with_dir(&self.hierarchy, path, list).and_then(|names| names))
     }
 
-    /// Adds a cgroup and everything below it that is wanted.
+    /// Adds a cgroup and everything below it that is wanted. What cannot be opened or listed
+    /// is a problem, and is looked for again at the next check.
     pub(super) fn add_cgroups(&mut self, path: &Text, found: &mut Differences, log: &mut Log) {
         let mut ahead = vec![path.clone()];
         while let Some(path) = ahead.pop() {
@@ -191,18 +200,23 @@ impl MonitoredCgroups {
                 log.once(ProblemCode::TooMany, "cgroups", why, "");
                 return;
             }
-            match self.add_cgroup(&path, requested) {
-                Ok(children) => {
-                    found.fresh.insert(path);
-                    ahead.extend(children);
-                }
+            let added = self.add_cgroup(&path, requested);
+            let children = added.and_then(|()| self.list(&path).unwrap_or_else(|| Ok(Vec::new())));
+            if self.nodes.get(&path).is_some() {
+                found.fresh.insert(path.clone());
+            }
+            match children {
+                Ok(children) => ahead.extend(children),
                 Err(errno) if is_absence(errno) => {}
-                Err(errno) => log.failed(path.lossy(), errno),
+                Err(errno) => {
+                    log.failed(path.lossy(), errno);
+                    self.rescan_at = Instant::now();
+                }
             }
         }
     }
 
-    fn add_cgroup(&mut self, path: &Text, requested: bool) -> Result<Vec<Text>, Errno> {
+    fn add_cgroup(&mut self, path: &Text, requested: bool) -> Result<(), Errno> {
         let dir = self.nodes.open(&self.hierarchy, path)?;
         self.notifier.add(path, &dir);
         let stat = dir.stat()?;
@@ -216,7 +230,7 @@ impl MonitoredCgroups {
             uid: (stat.uid != 0 && self.hierarchy.sees_uids).then_some(stat.uid),
         };
         self.nodes.insert(cgroup, stat, requested, dir);
-        self.list(path).unwrap_or_else(|| Ok(Vec::new()))
+        Ok(())
     }
 }
 

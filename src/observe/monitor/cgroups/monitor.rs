@@ -29,6 +29,9 @@ use crate::observe::options::{CgroupTarget, Options};
 use crate::observe::problems::Log;
 use crate::observe::programs::cache::ProgramCache;
 
+/// How often the root is tried to be opened at the start.
+const TRIES: usize = 3;
+
 /// Keeps the lists of programs of cgroups up to date.
 #[derive(Debug)]
 pub struct CgroupMonitor {
@@ -103,7 +106,8 @@ impl CgroupMonitor {
         if !cgroups.hierarchy.is_legacy() {
             let mut found = Differences::default();
             let mut log = Log::new(None);
-            cgroups.add_cgroups(&"/".into(), &mut found, &mut log);
+            // Without the root there is no list that later ones could be compared with.
+            (0..TRIES).for_each(|_| cgroups.add_root(&mut found, &mut log));
             cgroups.read_first(&mut found, &mut log);
             cgroups.tidy(log);
         }
@@ -156,6 +160,7 @@ impl CgroupMonitor {
         let mut found = Differences::default();
         let mut log = Log::new(None);
         cgroups.take_notices(&mut found);
+        cgroups.add_root(&mut found, &mut log);
         cgroups.check_all(&mut found, &mut log);
         cgroups.check_above_root(&mut found, &mut log);
         cgroups.compare_children(&mut found, &mut log);
