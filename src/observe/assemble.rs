@@ -84,7 +84,7 @@ pub(super) fn observe(
         let is_slurm = |one: &VisitedCgroup| {
             owner::of_path(one.cgroup.path.as_bytes()).is_some_and(|one| one.kind.is_slurm())
         };
-        let is_here = !is_seen && seen.iter().any(is_slurm);
+        let is_here = seen.iter().any(is_slurm);
         let (cgroups, processes) = (Some(hierarchy.mount.point.as_path()), &observation.processes);
         let places = config::places(options, cgroups, processes, is_here, &mut log);
         observation.slurm = config::collect(options, &places, &mut log);

@@ -18,7 +18,7 @@ use crate::observe::clock::modified_at;
 use crate::observe::options::Options;
 use crate::observe::problems::Log;
 use crate::observe::site_config;
-use crate::observe::slurm_daemon;
+use crate::observe::slurm_daemon::{self, Daemon};
 use crate::observe::slurm_places::{SlurmPlaces, below, is_none};
 use crate::slurm_conf;
 use crate::sys::dir::{Dir, read_all};
@@ -32,8 +32,9 @@ pub(in crate::observe) const INCLUDED: usize = 64;
 /// Characters of a cluster's name.
 const CLUSTER: usize = 64;
 /// Where Slurm's files are on this node. A slurmd may be among the `processes` that were
-/// looked at, besides those that pid files and its unit name. Where these name none and a
-/// Slurm is known to be here, all others are looked through for it (`is_here`).
+/// looked at, besides those that pid files and its unit name. Where none of these is one and
+/// a Slurm is known to be here, all others are looked through for it (`is_here`): anybody can
+/// give a process its name.
 pub(in crate::observe) fn places(
     options: &Options,
     cgroups: Option<&Path>,
@@ -49,14 +50,20 @@ pub(in crate::observe) fn places(
             Ok(hinted) => pids.extend(hinted),
             Err((path, errno)) => log.failed(path.to_string_lossy(), errno),
         }
-        if pids.is_empty() && is_here {
-            let looked_at = processes.iter().map(|process| process.pid).collect();
-            match slurm_daemon::listed(&options.proc, &looked_at) {
-                Ok(listed) => pids.extend(listed),
-                Err(errno) => log.failed(options.proc.to_string_lossy(), errno),
-            }
+    }
+    let mut daemons = daemons(options, pids, log);
+    if daemons.is_empty() && is_here && site.directory.is_none() {
+        let looked_at = processes.iter().map(|process| process.pid).collect();
+        match slurm_daemon::listed(&options.proc, &looked_at) {
+            Ok(listed) => daemons = self::daemons(options, listed, log),
+            Err(errno) => log.failed(options.proc.to_string_lossy(), errno),
         }
     }
+    SlurmPlaces::find(Path::new("/"), &site, &daemons)
+}
+
+/// Those of these processes that are a slurmd of this node.
+fn daemons(options: &Options, pids: impl IntoIterator<Item = u32>, log: &mut Log) -> Vec<Daemon> {
     let mut daemons = Vec::new();
     for pid in pids {
         match slurm_daemon::by_pid(&options.proc, pid) {
@@ -66,7 +73,7 @@ pub(in crate::observe) fn places(
             }
         }
     }
-    SlurmPlaces::find(Path::new("/"), &site, &daemons)
+    daemons
 }
 
 /// What helps where it is not known which files Slurm uses.
