@@ -14,8 +14,11 @@ use super::diagram::{Bdd, Diagram, Met, Variable};
 /// again, so that equal rules share their diagrams.
 const FIRST_BLOCK: Variable = 1 << 24;
 
-/// Nodes of a result that is repeated rather than represented by a variable.
-const SMALL: usize = 256;
+/// The most blocks of a rule: the checks that lead to the next one.
+const BLOCKS_OF_RULE: usize = 16;
+
+/// Nodes of a result that is repeated in a search, whose blocks are reached from afar.
+const SMALL_IN_SEARCH: usize = 256;
 
 /// Number of a block.
 pub type BlockId = usize;
@@ -153,7 +156,7 @@ impl Graph {
             }
             folded[id] = function;
             seen[id] = function;
-            if block.arrivals.len() > 1 && !self.is_cheap(block, function, diagram, &mut met) {
+            if block.arrivals.len() > 1 && !self.is_cheap(id, function, diagram, &mut met) {
                 let variable = free.pop().unwrap_or(next);
                 next = next.max(variable + 1);
                 seen[id] = diagram.variable(variable);
@@ -164,10 +167,13 @@ impl Graph {
     }
 
     /// Whether a block's result is cheaply repeated in all branches that lead to it: it is
-    /// small, or they ask about no variable behind those that it depends on.
-    fn is_cheap(&self, block: &Block, function: Bdd, diagram: &Diagram, met: &mut Met) -> bool {
+    /// a constant, or small and not behind a rule, or they ask about no variable behind
+    /// those that it depends on.
+    fn is_cheap(&self, id: BlockId, function: Bdd, diagram: &Diagram, met: &mut Met) -> bool {
+        let block = &self.blocks[id];
         let Some(first) = diagram.top(function) else { return true };
-        if diagram.fits(function, SMALL, met) {
+        let is_behind_rule = id - block.dominator <= BLOCKS_OF_RULE;
+        if !is_behind_rule && diagram.fits(function, SMALL_IN_SEARCH, met) {
             return true;
         }
         let asks_before = |edge: &Edge| match self.branch_before(*edge) {
