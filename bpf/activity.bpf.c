@@ -8,11 +8,13 @@
  * the course of processes.
  */
 #include "activity_life.h"
+#include "own_stack.h"
 
 SEC("uprobe/call") int enter_any(void *ctx)
 {
 	__u64 id = bpf_get_current_pid_tgid();
 
+	keep_stack_of_task();
 	if (!is_left_alone(id))
 		enter_call(ctx, thread_of(id), id);
 	return 0;
@@ -20,6 +22,7 @@ SEC("uprobe/call") int enter_any(void *ctx)
 
 SEC("uretprobe/call") int leave_any(void *ctx)
 {
+	keep_stack_of_task();
 	return leave_call(ctx, thread_of(bpf_get_current_pid_tgid()));
 }
 

@@ -4,6 +4,7 @@
  * takes no probe at its return. Loaded beside activity.bpf.o, whose maps it uses.
  */
 #include "activity_calls.h"
+#include "own_stack.h"
 
 /* At entry, 1 wants no return. */
 SEC("uprobe/session") int session_call(void *ctx)
@@ -11,6 +12,7 @@ SEC("uprobe/session") int session_call(void *ctx)
 	__u64 id = bpf_get_current_pid_tgid();
 	struct thread *thread;
 
+	keep_stack_of_task();
 	/* It wanted no return. This comes before the thread's entry is looked up: finding no entry
 	 * takes as long as finding one. */
 	if (is_left_alone(id))

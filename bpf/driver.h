@@ -6,9 +6,11 @@
 #pragma once
 
 #include "common.h"
+#include "own_stack.h"
 
 static __always_inline int initialised(void *ctx, __u32 kind)
 {
+	keep_stack_of_task();
 	if (in_scope())
 		report((struct task_struct *)bpf_get_current_task(), kind, returned(ctx));
 	return 0;

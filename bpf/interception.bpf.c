@@ -7,6 +7,7 @@
  * for a call. Needs Linux 5.15 (cookies) with BTF.
  */
 #include "array_size.h"
+#include "own_stack.h"
 #include "interception.h"
 
 /* How many entries each table has at most. */
@@ -129,6 +130,7 @@ SEC("uprobe/library") int enter_library(void *ctx)
 	struct interception *sums;
 	struct call *call = 0;
 
+	keep_stack_of_task();
 	if (!in_scope())
 		return 0;
 	sums = sums_of(function);
@@ -208,6 +210,7 @@ SEC("uprobe/driver") int enter_driver(void *ctx)
 	struct call *call = 0;
 	int inside = 0;
 
+	keep_stack_of_task();
 	if (!bpf_map_lookup_elem(&between, &pid))
 		return 0;
 	caller = bpf_map_lookup_elem(&callers, &tid);

@@ -8,6 +8,7 @@
  * is loaded and attached (src/sys/bpf/attach).
  */
 #include "environ.h"
+#include "own_stack.h"
 
 /* Whether the function is being entered. At its return the registers have the
  * address that it returns to. */
@@ -19,6 +20,7 @@ static __always_inline int at_entry(void *ctx)
 /* The cookie is the kind of call. At entry, 1 wants no return. */
 SEC("uprobe/session") int session_environ(void *ctx)
 {
+	keep_stack_of_task();
 	if (at_entry(ctx))
 		return !enter(ctx, bpf_get_attach_cookie(ctx));
 	return leave(ctx);
