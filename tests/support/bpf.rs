@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 
-use super::asm::Asm;
+use super::asm::{Asm, size};
 use super::source::{MapSpec, Source};
 
 pub const MAP_CREATE: i32 = 0;
@@ -20,6 +20,7 @@ const PROG_QUERY: i32 = 16;
 const MAP_FREEZE: i32 = 22;
 const LINK_CREATE: i32 = 28;
 const LINK_UPDATE: i32 = 29;
+pub const PROG_TYPE_KPROBE: u32 = 2;
 const PROG_TYPE_CGROUP_DEVICE: u32 = 15;
 const ATTACH_CGROUP_DEVICE: u32 = 6;
 
@@ -163,6 +164,21 @@ pub fn create_typed_array(
     let attr = Attr::new().u32(0, 2).u32(4, 4).u32(8, value_size).u32(12, 1);
     let attr = attr.fd(48, types.as_raw_fd()).u32(52, key_type).u32(56, value_type);
     bpf_fd(MAP_CREATE, &mut { attr })
+}
+
+/// Loads a program for probes that writes to its stack, far from its top.
+pub fn probe_with_stack() -> OwnedFd {
+    let mut asm = Asm::new();
+    asm.mov(1, 42);
+    asm.stx(size::DW, 10, -256, 1);
+    asm.verdict(0);
+    let bytes: Vec<u8> = asm.finish("stack").insns.iter().flat_map(|insn| insn.bytes()).collect();
+    let mut attr = Attr::new()
+        .u32(0, PROG_TYPE_KPROBE)
+        .u32(4, u32::try_from(bytes.len() / 8).unwrap())
+        .pointer(8, bytes.as_ptr())
+        .pointer(16, b"GPL\0".as_ptr());
+    bpf_fd(PROG_LOAD, &mut attr).unwrap()
 }
 
 /// Loads instructions as a program of this name, of 15 bytes at most; the error

@@ -48,6 +48,31 @@ impl Info {
     }
 }
 
+/// The machine code that the kernel made of a program.
+pub struct MachineCode {
+    /// The number of its kind.
+    pub kind: u32,
+    pub name: String,
+    pub code: Vec<u8>,
+}
+
+/// Opens a program by its id.
+pub fn program_by_id(id: u32) -> io::Result<OwnedFd> {
+    bpf_fd(PROGRAM_BY_ID, &mut Attr::new().u32(0, id))
+}
+
+/// The machine code of one program.
+pub fn machine_code(fd: &OwnedFd) -> io::Result<MachineCode> {
+    let mut sizes = Info([0; 256]);
+    sizes.fetch(fd)?;
+    let mut code = vec![0_u8; sizes.u32(16) as usize];
+    let mut info = Info([0; 256]);
+    info.set_u32(16, sizes.u32(16));
+    info.set_pointer(24, code.as_mut_ptr());
+    info.fetch(fd)?;
+    Ok(MachineCode { kind: info.u32(0), name: info.text(64).lossy().into_owned(), code })
+}
+
 /// The facts of one program.
 pub fn program(fd: &OwnedFd) -> io::Result<Program> {
     let mut sizes = Info([0; 256]);

@@ -27,6 +27,15 @@ pub fn needs(major: u32, minor: u32, what: &str) -> bool {
     has
 }
 
+/// The kernel for which the compiled programs of these tests are written. Older ones refuse
+/// some of them, for want of a function or of patience.
+const WRITTEN_FOR: (u32, u32) = (6, 18);
+
+/// Whether the running kernel is to take the compiled programs of these tests.
+pub fn takes_all_programs() -> bool {
+    release() >= WRITTEN_FOR
+}
+
 /// Whether the running kernel counts the changes of a cgroup's programs (Linux 6.17, and
 /// those to which it was given back); else a line says so.
 pub fn counts_changes() -> bool {

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -52,6 +53,10 @@ static void child(int in, int out) {
 static void many(int number) {
     int(*to)[2] = calloc(number, sizeof(*to)), back[2];
     char byte, good;
+    struct rlimit files;
+    getrlimit(RLIMIT_NOFILE, &files);
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
     pipe(back);
     for (int i = 0; i < number; i++) {
         pipe(to[i]);

@@ -29,3 +29,4 @@ mod program_changes;
 #[path = "../support/mod.rs"]
 mod support;
 mod top;
+mod uprobe_stacks;

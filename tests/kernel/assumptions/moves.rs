@@ -7,6 +7,7 @@ use gpumap::observation::{Answer, HexBytes, Program};
 use super::{devices, finish, judge};
 use crate::support::asm::{Asm, alu, cond, size};
 use crate::support::bench::{Bench, Facts};
+use crate::support::kernel::needs;
 use crate::support::source::Source;
 use crate::support::{bpf, host};
 
@@ -68,6 +69,9 @@ fn a_part_of_an_address_is_no_address() {
         asm.call(16);
         asm.verdict(1);
     };
+    if !needs(6, 6, "a move of some bits") {
+        return;
+    }
     for bits in MOVES {
         for (what, rest) in [("read", read), ("write", write), ("add", add), ("fill", fill)] {
             let source = moved(bits, 10, |asm| {
@@ -85,6 +89,9 @@ fn a_part_of_an_address_is_no_address() {
 #[test]
 fn a_listing_hides_parts_of_addresses() {
     let Some(_host) = host::shared() else { return };
+    if !needs(6, 6, "a move of some bits") {
+        return;
+    }
     let same = |asm: &mut Asm| {
         let other = asm.label();
         asm.jump_ifr(cond::NE, 3, 10, other);

@@ -133,6 +133,9 @@ fn two_records() {
 #[test]
 fn two_copies_of_a_value() {
     let Some(_host) = host::shared() else { return };
+    if !needs(5, 19, "bpf_map_lookup_percpu_elem") {
+        return;
+    }
     let copies = MapSpec { kind: MapKind::PercpuArray, entries: vec![], ..array(8) };
     let mut asm = Asm::new();
     let copies = asm.map(copies);

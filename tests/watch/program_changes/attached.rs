@@ -215,7 +215,7 @@ fn containers() {
             Err(why) => panic!("{runtime}: {why}"),
         };
         let path = node::relative(&container.cgroup());
-        let policy = of(&watcher.check(), &path);
+        let policy = of(&settled(&mut watcher), &path);
         assert!(!policy.attached.is_empty() && policy.gone.is_empty());
         assert!(
             policy.attached[0].writer.as_ref().is_some_and(|writer| writer.to_string().contains(runtime))
@@ -223,14 +223,14 @@ fn containers() {
         assert_eq!((policy.lost.len(), policy.equal), (3, false));
         // Its own update puts the same rules in force again, or nothing new.
         container.update(runtime);
-        for event in watcher.check().iter().filter(|event| event.cgroup.as_ref() == Some(&path)) {
+        for event in settled(&mut watcher).iter().filter(|event| event.cgroup.as_ref() == Some(&path)) {
             let policy = event.policy.as_ref().unwrap();
             assert!(policy.equal && policy.lost.is_empty() && policy.changes.is_empty(), "{event:#?}");
         }
         // As daemon-reload does, or anybody behind the runtime's back.
         let program = deny(1);
         attach(&File::open(container.cgroup()).unwrap(), &program, MULTI, None).unwrap();
-        let policy = of(&watcher.check(), &path);
+        let policy = of(&settled(&mut watcher), &path);
         assert_eq!((policy.lost.len(), ids(&policy.attached)), (1, vec![id(&program)]));
         drop(container);
         let end = Instant::now() + within(5);

@@ -30,6 +30,10 @@ fn waiting() {
             let mut fds = [PollFd::new(watcher.fd()?, PollFlags::POLLIN)];
             Some(poll(&mut fds, PollTimeout::from(50_u8)).unwrap() == 1)
         };
+        if !watcher.engine().ends_with(name.trim_start_matches("revision")) {
+            host::skip(&format!("{name} does not work here"));
+            continue;
+        }
         if engine == Notification::Polling {
             assert!(readable(&watcher).is_none());
             continue;
