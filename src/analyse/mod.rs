@@ -43,7 +43,7 @@ pub use incomplete::{CommandAnswer, unknown_parts};
 pub use leftovers::{cgroups_of_job, is_in_cgroup_of, leftovers};
 pub use limits::limits;
 pub use matrix::{add_rates, allocation_cell, matrix, matrix_cell};
-pub use moves::{MovedReach, NodeComparison, change, left_owner};
+pub use moves::{MovedReach, NodeComparison, change, is_unchanged, left_owner};
 pub(crate) use node::questions;
 pub use node::{Inspection, ToVerify, node, to_verify, without_partial_jobs};
 pub use page::{evidence, page, tell_problems};

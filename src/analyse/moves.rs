@@ -72,6 +72,12 @@ pub fn change(before: &Observation, after: &Observation, cgroup: &Text) -> Optio
     NodeComparison::new(before, after, &TimeLimit::default()).change(cgroup)
 }
 
+/// Whether the same programs are in force as before and decide the same. In another order
+/// they may decide differently.
+pub fn is_unchanged(event: &PolicyEvent) -> bool {
+    event.attached.is_empty() && event.gone.is_empty() && event.equal
+}
+
 /// Two observations of one node, of which each policy is decoded once.
 #[derive(Debug)]
 pub struct NodeComparison<'a> {
@@ -123,17 +129,22 @@ impl<'a> NodeComparison<'a> {
     }
 
     /// What happened to the programs of one cgroup; `None` if the same programs are
-    /// in force and decide the same.
+    /// in force and decide the same, or if there is nothing to compare with.
+    pub fn change(&mut self, path: &Text) -> Option<PolicyEvent> {
+        self.compared(path).filter(|event| !is_unchanged(event))
+    }
+
+    /// The same, also where nothing happened; `None` if there is nothing to compare with.
     ///
     /// A new cgroup is compared with the programs that were in force on the nearest
     /// cgroup above it, because it started with those.
-    pub fn change(&mut self, path: &Text) -> Option<PolicyEvent> {
+    pub fn compared(&mut self, path: &Text) -> Option<PolicyEvent> {
         let Some(after) = self.after.cgroup(path) else { return self.removed(path) };
         let above = ancestry(path).find_map(|path| self.before.cgroup(&path))?;
         let inherited = Cgroup { id: after.id, ..above.clone() };
         let maps = self.changed_maps(after);
         if inherited.effective == after.effective && maps.is_empty() {
-            return None;
+            return Some(PolicyEvent { equal: true, ..PolicyEvent::default() });
         }
         let (old, new) = (self.before.tree.effective(above), self.after.tree.effective(after));
         let from = self.before.policy(&inherited, path, &mut self.decoder);
@@ -152,9 +163,7 @@ impl<'a> NodeComparison<'a> {
             maps,
             ..PolicyEvent::default()
         };
-        // The same programs may decide differently in another order.
-        let is_any = !(event.attached.is_empty() && event.gone.is_empty() && event.equal);
-        is_any.then(|| self.with_gpus(event, from, to))
+        Some(if is_unchanged(&event) { event } else { self.with_gpus(event, from, to) })
     }
 
     /// The maps of the programs in force that hold something else than before.

@@ -53,7 +53,8 @@ fn no_stack_of_a_processor() {
     ]
     .map(|object| loader.load(&object).unwrap());
     let programs = at_probes();
-    for name in ["session_environ", "session_call", "enter_setenv", "leave_cu_init", "enter_any", "enter_driver"]
+    for name in
+        ["session_environ", "session_call", "enter_setenv", "leave_cu_init", "enter_any", "enter_driver"]
     {
         assert!(programs.contains_key(name), "{name}: {:?}", programs.keys());
     }

@@ -14,11 +14,12 @@ use crate::report::{Event, PolicyEvent};
 const UNSEEN: &str =
     "programs were attached here and gone again, or put in place of themselves, between two looks";
 
-/// The events of a step: who began, what changed, outer cgroups first, and who ended.
+/// The events of a step: who began, what changed, outer cgroups first, and who ended. A
+/// cgroup of the step whose policy is what it was has an event that says so.
 pub(super) fn events(step: &ProgramsChange, comparison: &mut NodeComparison<'_>) -> Vec<Event> {
     let mut changes = Changes::default();
     for path in &step.cgroups {
-        if let Some(change) = comparison.change(path) {
+        if let Some(change) = comparison.compared(path) {
             changes.add(path, change);
         }
     }

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use super::event::events;
-use crate::analyse::{NodeComparison, TimeLimit};
+use crate::analyse::{NodeComparison, TimeLimit, is_unchanged};
 use crate::model::EventKind;
 use crate::observation::Text;
 use crate::observe::monitor::cgroups::ProgramsChange;
@@ -48,29 +48,32 @@ impl StepDecoder {
     pub(super) fn events(&mut self, step: ProgramsChange) -> Vec<Event> {
         let decoded = decode(&step, self.soon);
         if !decoded.is_late {
-            return self.take(decoded);
+            return self.news(decoded);
         }
-        let patience = if self.slow.is_idle() { self.patience } else { Duration::ZERO };
         let not_yet = not_yet(&step);
-        match self.slow.ask(step) {
-            Ok(()) => self.decoded(patience).unwrap_or(not_yet),
-            Err(step) => given_up(&step),
+        let is_next = self.slow.is_idle();
+        if let Err(step) = self.slow.ask(step) {
+            return given_up(&step);
         }
+        let decoded = is_next.then(|| self.slow.answer(self.patience)).flatten();
+        decoded.map_or(not_yet, |decoded| self.news(decoded))
     }
 
-    /// The events of earlier changes that were decoded meanwhile.
+    /// The events of earlier changes that were decoded meanwhile, of every cgroup that was
+    /// reported as not decoded yet.
     pub(super) fn late_events(&mut self) -> Vec<Event> {
-        self.decoded(Duration::ZERO).unwrap_or_default()
-    }
-
-    /// The same; `None` if there is none.
-    fn decoded(&mut self, patience: Duration) -> Option<Vec<Event>> {
-        let first = self.slow.answer(patience)?;
-        let mut events = self.take(first);
+        let mut events = Vec::new();
         while let Some(decoded) = self.slow.answer(Duration::ZERO) {
             events.extend(self.take(decoded));
         }
-        Some(events)
+        events
+    }
+
+    /// The events of a change that says of no cgroup that nothing changed.
+    fn news(&mut self, decoded: DecodedStep) -> Vec<Event> {
+        let mut events = self.take(decoded);
+        events.retain(|event| !event.policy.as_ref().is_some_and(is_unchanged));
+        events
     }
 
     fn take(&mut self, decoded: DecodedStep) -> Vec<Event> {
@@ -118,6 +121,37 @@ mod tests {
         cgroup.effective = Answer::Known(Vec::new());
         let cgroups = vec![cgroup.path.clone()];
         ProgramsChange { before, after, cgroups, ..ProgramsChange::default() }
+    }
+
+    /// Make sure that a change after which everything is allowed as before has no event, but
+    /// where it was reported as not decoded yet: there it has one that says so.
+    #[test]
+    fn unchanged() {
+        let mut step = step();
+        step.after = step.before.clone();
+        let [path] = &step.cgroups[..] else { panic!("one cgroup") };
+        let cgroup = step.after.cgroups.iter_mut().find(|one| one.path == *path).unwrap();
+        let ids = cgroup.effective.known().unwrap().repeat(2);
+        cgroup.effective = Answer::Known(ids);
+        let mut soon = StepDecoder { soon: LONG, ..StepDecoder::default() };
+        assert_eq!(soon.events(step.clone()), []);
+        let mut late =
+            StepDecoder { soon: Duration::ZERO, patience: Duration::ZERO, ..StepDecoder::default() };
+        let (go, wait) = std::sync::mpsc::channel::<()>();
+        late.slow = Beside::start(move |step| {
+            wait.recv().unwrap();
+            decode(&step, LONG)
+        });
+        assert_eq!(late.events(step.clone())[0].event, EventKind::Decoding);
+        go.send(()).unwrap();
+        let end = Instant::now() + Duration::from_secs(60);
+        let mut known = Vec::new();
+        while known.is_empty() && Instant::now() < end {
+            known = late.late_events();
+        }
+        let policy = known[0].policy.as_ref().unwrap();
+        assert_eq!((known.len(), known[0].cgroup.as_deref()), (1, Some(&*path.lossy())));
+        assert!(policy.equal && policy.attached.is_empty() && policy.changes.is_empty(), "{policy:?}");
     }
 
     /// Make sure that a change that takes long is reported as such, keeps nobody waiting, and is

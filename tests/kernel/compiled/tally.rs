@@ -105,7 +105,10 @@ impl Tally {
             (sum.0 + count.programs, sum.1 + count.refused, sum.2 + count.mixed)
         });
         let enough = if kernel::takes_all_programs() { 8 } else { 3 };
-        assert!(programs * 10 >= cases * enough, "only {programs} of {cases} programs load ({refused} refused)");
+        assert!(
+            programs * 10 >= cases * enough,
+            "only {programs} of {cases} programs load ({refused} refused)"
+        );
         assert!(mixed * 2 >= programs, "only {mixed} of {programs} programs decide anything");
         for class in super::CLASSES.iter().filter(|class| class.readable) {
             let Some(count) = self.classes.get(class.name) else { continue };

@@ -12,6 +12,7 @@ use super::{deny, id, ids, of, one, settled, soon, watch, with_engines};
 use crate::support::bpf::{self, MULTI, OVERRIDE, attach, detach};
 use crate::support::cgroup::Cgroup;
 use crate::support::container::Container;
+use crate::support::kernel::counts_changes;
 use crate::support::wait::within;
 use crate::support::{host, node};
 use gpumap::model::{AttachFlag, EventKind, Numbers, Verdict};
@@ -187,7 +188,7 @@ fn bursts() {
         let events = settled(watcher);
         assert_eq!(events.iter().filter(|event| event.event == EventKind::Lost).count(), 0);
         assert_eq!(events[0].policy.as_ref().unwrap().attached.len(), 60);
-        if watcher.engine().starts_with("lists") {
+        if watcher.engine().starts_with("lists") || !counts_changes() {
             return;
         }
         detach(top.dir(), programs[0].as_fd()).unwrap();
