@@ -97,6 +97,8 @@ cat > "$root/start" <<'START'
 export HOME=/root TERM=dumb PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 # Before 5.11 programs count as locked memory. gpumap raises its limit, the tests do not.
 ulimit -l unlimited
+# They hold hundreds of cgroups open.
+ulimit -n 65536
 /bin/bash /tmp/command > /tmp/out/output 2>&1 < /dev/null
 echo $? > /tmp/out/status
 /bin/busybox poweroff -f
