@@ -5,13 +5,13 @@ use std::path::Path;
 
 use super::ActivityError;
 use super::cookie::{Cookie, LINKS};
-use super::layout::{Account, EVERYBODY, OTHERS, Process, ROOMS};
+use super::layout::{self, Account, EVERYBODY, OTHERS, Process, ROOMS};
 use crate::loader::interface::{ACTIVITY, ACTIVITY_SESSION};
 use crate::loader::{AttachedProbes, Entries, FunctionEntry};
 use crate::model::CountTable;
 use crate::probing::{Mode, ProbePrograms, ProgramsSpec};
 use crate::sys::bpf::refuses_cookies;
-use crate::sys::clock::boot_ns;
+use crate::sys::clock::{boot_ns, monotonic_ns};
 use crate::sys::locked_memory;
 
 /// Programs at the entry and the return of functions, where there are no
@@ -36,8 +36,9 @@ pub(super) const TABLES: [Option<CountTable>; 13] = [
     None,
 ];
 
-/// The index of `processes` and of `records` there.
+/// The index of `processes`, of `threads` and of `records` there.
 const PROCESSES: usize = 0;
+const THREADS: usize = 1;
 pub(super) const RECORDS: usize = 9;
 /// The maps with entries of processes, by the same index.
 pub(super) const OF_PROCESSES: [(usize, &str); 8] = [
@@ -118,7 +119,7 @@ impl Kernel {
         for account in [OTHERS, EVERYBODY] {
             kernel.put("accounts", &account.to_ne_bytes(), &[0; ACCOUNT_SIZE])?;
         }
-        kernel.programs.loaded().attach_tracepoint("on_move", "cgroup_attach_task")?;
+        kernel.programs.attach_tracepoint("on_move", "cgroup_attach_task")?;
         Ok(kernel)
     }
 
@@ -176,27 +177,63 @@ impl Kernel {
         Ok(self.programs.loaded().remove(table, key)?)
     }
 
-    /// The accounts with what found no room.
+    /// The accounts with what found no room. Records that were not made because the kernel
+    /// did not run a program are lost records of [`OTHERS`].
     pub(super) fn accounts(&self) -> Result<Vec<Account>, ActivityError> {
-        let entries = self.entries("accounts")?;
-        Ok(entries.iter().filter_map(|(key, value)| Account::read(key, value)).collect())
+        let (entries, missed) = (self.entries("accounts")?, self.missed()?);
+        let mut accounts: Vec<Account> =
+            entries.iter().filter_map(|(key, value)| Account::read(key, value)).collect();
+        for others in accounts.iter_mut().filter(|account| account.number == OTHERS) {
+            if let Some(records) = others.lost.get_mut(RECORDS) {
+                *records = records.saturating_add(missed);
+            }
+        }
+        Ok(accounts)
+    }
+
+    /// See [`ProbePrograms::missed`].
+    pub(super) fn missed(&self) -> Result<u64, ActivityError> {
+        Ok(self.programs.missed()?)
     }
 
     /// A process that has ended was cleared away: its account has the room again.
     pub(super) fn returned(&mut self, process: &Process) -> Result<(), ActivityError> {
-        for account in [process.account, EVERYBODY] {
+        let held = |(table, _)| (table, process.held.get(table).copied().unwrap_or(0));
+        let room: Vec<(usize, u32)> =
+            std::iter::once((PROCESSES, 1)).chain(OF_PROCESSES.into_iter().map(held)).collect();
+        self.give_back(process.account, &room)
+    }
+
+    /// An account has room again, by table.
+    fn give_back(&mut self, account: u32, room: &[(usize, u32)]) -> Result<(), ActivityError> {
+        for account in [account, EVERYBODY] {
             let all = self.returned.entry(account).or_default();
-            let mut give_back = |table: usize, by: u32| {
-                if let Some(count) = all.get_mut(table) {
-                    *count = count.wrapping_add(by);
+            for (table, by) in room {
+                if let Some(count) = all.get_mut(*table) {
+                    *count = count.wrapping_add(*by);
                 }
-            };
-            give_back(PROCESSES, 1);
-            for (table, _) in OF_PROCESSES {
-                give_back(table, process.held.get(table).copied().unwrap_or(0));
             }
             let bytes: Vec<u8> = all.iter().copied().flat_map(u32::to_ne_bytes).collect();
             self.put("returned_room", &account.to_ne_bytes(), &bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Takes out the entry of a thread that has ended; its account has the room again.
+    pub(super) fn forget_thread(&mut self, tid: u32, account: Option<u32>) -> Result<(), ActivityError> {
+        self.remove("threads", &tid.to_ne_bytes())?;
+        account.map_or(Ok(()), |account| self.give_back(account, &[(THREADS, 1)]))
+    }
+
+    /// Says that a process that is gone has ended now.
+    pub(super) fn end(&mut self, id: u64, pid: u32) -> Result<(), ActivityError> {
+        let (id, pid) = (id.to_ne_bytes(), pid.to_ne_bytes());
+        let known = self.entries("processes")?.into_iter().find(|(key, _)| *key == id);
+        let Some((_, mut process)) = known else { return Ok(()) };
+        layout::end(&mut process, monotonic_ns());
+        self.put("processes", &id, &process)?;
+        if self.entries("current")?.iter().any(|(key, value)| *key == pid && *value == id) {
+            self.remove("current", &pid)?;
         }
         Ok(())
     }

@@ -62,6 +62,13 @@ impl Process {
     }
 }
 
+/// Writes into a `struct activity_process` when it ended, by `CLOCK_MONOTONIC`.
+pub(super) fn end(process: &mut [u8], at: u64) {
+    if let Some(ended) = process.get_mut(24..32) {
+        ended.copy_from_slice(&at.to_ne_bytes());
+    }
+}
+
 /// `struct thread`, with its number: a call that has not returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Call {

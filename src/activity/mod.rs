@@ -10,6 +10,7 @@ mod functions;
 mod interception;
 mod kernel;
 mod layout;
+mod missed;
 mod openings;
 mod pending;
 mod prober;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::kernel::{Kernel, OF_PROCESSES, TABLES};
 use super::layout::{Account, Call, Device, Failure, OTHERS, Process, api};
+use super::missed::MissedEnds;
 use super::pending;
 use super::{ActivityError, cookie, functions, layout};
 use crate::model::{CountTable, InOrder as _};
@@ -39,7 +40,11 @@ pub(super) struct Tables {
 impl Tables {
     /// Reads them. The processes come first: one that ends meanwhile is said to
     /// have ended the next time, with all it did.
-    pub(super) fn read(kernel: &Kernel, reported: &mut pending::Reported) -> Result<Self, ActivityError> {
+    pub(super) fn read(
+        kernel: &Kernel,
+        reported: &mut pending::Reported,
+        missed: &mut MissedEnds,
+    ) -> Result<Self, ActivityError> {
         let mut tables = Self::default();
         for (key, process) in kernel.entries("processes")? {
             // One without a pid is not filled in yet.
@@ -63,7 +68,10 @@ impl Tables {
             threads = pending::read(kernel)?;
             tables.read_sums(kernel)?;
         }
-        reported.complete(&mut tables.streams, &threads, &pending::read(kernel)?);
+        let mut after = pending::read(kernel)?;
+        missed.complete(&mut threads, &tables.processes);
+        missed.complete(&mut after, &tables.processes);
+        reported.complete(&mut tables.streams, &threads, &after);
         for (id, call) in now {
             tables.calls.entry(id).or_default().push(call);
         }

@@ -11,6 +11,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use super::cookie::Cookie;
 use super::kernel::{Kernel, RECORDS};
 use super::layout::{Life, LifeEvent};
+use super::missed::MissedEnds;
 use super::openings::{CgroupPaths, Openings, Retries};
 use super::pending;
 use super::prober::Counting;
@@ -78,6 +79,7 @@ pub struct Session {
     cgroups: CgroupPaths,
     retries: Retries,
     launches: pending::Reported,
+    missed: MissedEnds,
     /// Processes that are to be looked at from outside, if somebody asks; and when those
     /// before them were asked for.
     noticed: Option<BTreeSet<u32>>,
@@ -122,6 +124,7 @@ impl Session {
             cgroups: CgroupPaths::default(),
             retries: Retries::default(),
             launches: pending::Reported::default(),
+            missed: MissedEnds::default(),
             noticed: None,
             reported: now,
             turned: now,
@@ -183,8 +186,9 @@ impl Session {
     /// That of the kernel. Nothing is lost then: the next reading has it all.
     pub fn read(&mut self) -> Result<Activity, ActivityError> {
         self.follow();
+        self.missed.settle(&mut self.counting.kernel, &self.proc, 1_000_000_000 / TICKS)?;
         let kernel = &self.counting.kernel;
-        let tables = Tables::read(kernel, &mut self.launches)?;
+        let tables = Tables::read(kernel, &mut self.launches, &mut self.missed)?;
         let mut lost = lost(&kernel.accounts()?);
         let unreported = self.openings.all_lost();
         lost.extend((unreported != 0).then_some(LostRoom {

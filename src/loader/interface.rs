@@ -99,9 +99,10 @@ pub trait Loaded {
     /// No such program, or a kernel that does not let programs there.
     fn attach_kernel(&mut self, program: &'static str, function: &str) -> Result<(), LoadError>;
 
-    /// How often a program that [`Self::attach_kernel`] attached was not run although its
-    /// function was called or returned, as far as the kernel counts that: an fexit program
-    /// since Linux 5.12, a kprobe since 6.7 (for a caller with `CAP_SYS_ADMIN`). 0 where it
+    /// How often a program that [`Self::attach_kernel`] or [`Self::attach_tracepoint`] attached
+    /// was not run although its function was called or returned, or its tracepoint was passed,
+    /// as far as the kernel counts that: an fexit program since Linux 5.12, a kprobe since 6.7
+    /// (for a caller with `CAP_SYS_ADMIN`), a program at a tracepoint since 6.1. 0 where it
     /// does not.
     ///
     /// # Errors

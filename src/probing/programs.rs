@@ -37,6 +37,8 @@ pub struct ProbePrograms {
     /// Records, to wait for and to read.
     pub ring: Box<dyn Ring>,
     mode: Mode,
+    /// The programs that are attached to tracepoints.
+    at_tracepoints: Vec<&'static str>,
 }
 
 impl ProbePrograms {
@@ -52,7 +54,7 @@ impl ProbePrograms {
         let (mut loaded, mode) = load_first(spec, wanted)?;
         heap::give_back();
         let ring = loaded.ring(spec.ring)?;
-        Ok(Self { loaded, ring, mode })
+        Ok(Self { loaded, ring, mode, at_tracepoints: Vec::new() })
     }
 
     /// How functions are probed.
@@ -89,8 +91,31 @@ impl ProbePrograms {
     ///
     /// See [`Loaded::attach_tracepoint`].
     pub fn attach_tracepoints(&mut self) -> Result<(), LoadError> {
-        let attach = |(program, tracepoint)| self.loaded.attach_tracepoint(program, tracepoint);
-        TRACEPOINTS.into_iter().try_for_each(attach)
+        TRACEPOINTS
+            .into_iter()
+            .try_for_each(|(program, tracepoint)| self.attach_tracepoint(program, tracepoint))
+    }
+
+    /// Runs one more program at a tracepoint.
+    ///
+    /// # Errors
+    ///
+    /// See [`Loaded::attach_tracepoint`].
+    pub fn attach_tracepoint(&mut self, program: &'static str, tracepoint: &str) -> Result<(), LoadError> {
+        self.loaded.attach_tracepoint(program, tracepoint)?;
+        self.at_tracepoints.push(program);
+        Ok(())
+    }
+
+    /// How often the kernel did not run a program at its tracepoint since it was loaded:
+    /// it runs a program for one task at a time on a processor, and since Linux 7.0 it may
+    /// give the processor to another task meanwhile. Of processes out of scope too.
+    ///
+    /// # Errors
+    ///
+    /// See [`Loaded::missed`].
+    pub fn missed(&self) -> Result<u64, LoadError> {
+        self.at_tracepoints.iter().map(|program| self.loaded.missed(program)).sum()
     }
 
     /// Attaches programs to one function, in this order. The program of the return

@@ -87,7 +87,7 @@ impl Kernel {
         let attached = self.programs.attach_tracepoints();
         attached.map_err(|error| attach_error("the course of processes", &error))?;
         // Which moves are not reported is said in `not_seen`.
-        self.moves.reported = self.programs.loaded().attach_tracepoint(ON_MOVE, MOVE).is_ok();
+        self.moves.reported = self.programs.attach_tracepoint(ON_MOVE, MOVE).is_ok();
         // The same.
         self.moves.from = self.moves.reported && self.find_homes().is_ok();
         Ok(())
@@ -106,27 +106,32 @@ impl Kernel {
         self.moves
     }
 
-    /// How many records were lost since the beginning.
+    /// How many records were lost since the beginning, with those that were not made because
+    /// the kernel did not run a program ([`ProbePrograms::missed`]).
     ///
     /// # Errors
     ///
-    /// That of the map.
+    /// Those of bpf(2).
     pub(super) fn lost(&self) -> Result<u64, LoadError> {
-        Ok(self.programs.entries("lost")?.iter().filter_map(|(_, count)| Fields(count).long()).sum())
+        let counted = self.programs.entries("lost")?;
+        let counted: u64 = counted.iter().filter_map(|(_, count)| Fields(count).long()).sum();
+        Ok(counted.saturating_add(self.programs.missed()?))
     }
 
-    /// The same by the account that lost them, [`OTHERS`] among them. Not fewer
-    /// than [`Self::lost`] said before.
+    /// The same by the account that lost them, [`OTHERS`] among them: whose records were not
+    /// made is not known. Not fewer than [`Self::lost`] said before.
     ///
     /// # Errors
     ///
-    /// That of the map.
+    /// Those of bpf(2).
     pub(super) fn losses(&self) -> Result<Vec<(u32, u64)>, LoadError> {
-        let entries = self.programs.entries("losses")?;
-        Ok(entries
-            .iter()
-            .filter_map(|(account, count)| Some((Fields(account).word()?, Fields(count).long()?)))
-            .collect())
+        let (entries, missed) = (self.programs.entries("losses")?, self.programs.missed()?);
+        let of = |account: u32| if account == OTHERS { missed } else { 0 };
+        let loss = |(account, count): &(Vec<u8>, Vec<u8>)| {
+            let account = Fields(account).word()?;
+            Some((account, Fields(count).long()?.saturating_add(of(account))))
+        };
+        Ok(entries.iter().filter_map(loss).collect())
     }
 
     /// Begins to report calls of functions of one file, given with their
