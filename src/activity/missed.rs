@@ -41,14 +41,14 @@ impl MissedEnds {
         if missed == self.known {
             return Ok(());
         }
-        let counted = alive(kernel)?;
+        let counted = counted(kernel)?;
         let over: BTreeSet<u64> =
             counted.iter().filter(|(_, process)| is_over(proc, process, tick)).map(|(id, _)| *id).collect();
         let is_gone = |tid: u32, process: u64| match counted.get(&process) {
-            // One that came since, or has ended as it should.
+            // One that came since.
             None => false,
-            Some(_) if over.contains(&process) => true,
-            Some(process) => has_no_thread(proc, process.pid, tid),
+            // The first thread stays until the parent asks for the end of the process.
+            Some(known) => has_no_thread(proc, known.pid, tid) || over.contains(&process) && tid == known.pid,
         };
         let mut gone = pending::read(kernel)?;
         gone.retain(|(tid, process), _| is_gone(*tid, *process));
@@ -61,7 +61,8 @@ impl MissedEnds {
                 kernel.forget_thread(thread.0, account)?;
             }
         }
-        for (id, process) in alive(kernel)?.into_iter().filter(|(id, _)| over.contains(id)) {
+        let ended = |id: &u64, process: &Process| process.ended == 0 && over.contains(id);
+        for (id, process) in self::counted(kernel)?.into_iter().filter(|(id, process)| ended(id, process)) {
             kernel.end(id, process.pid)?;
         }
         self.known = missed;
@@ -76,15 +77,11 @@ impl MissedEnds {
     }
 }
 
-/// The processes that have not ended as far as the programs know.
-fn alive(kernel: &Kernel) -> Result<BTreeMap<u64, Process>, ActivityError> {
+/// The processes that are counted, with those that have ended since the last reading.
+fn counted(kernel: &Kernel) -> Result<BTreeMap<u64, Process>, ActivityError> {
     let entries = kernel.entries("processes")?;
     let read = |(key, value): &(Vec<u8>, Vec<u8>)| layout::long(key).zip(Process::read(value));
-    Ok(entries
-        .iter()
-        .filter_map(read)
-        .filter(|(_, process)| process.pid != 0 && process.ended == 0)
-        .collect())
+    Ok(entries.iter().filter_map(read).filter(|(_, process)| process.pid != 0).collect())
 }
 
 /// Whether a process is seen to be gone, or its number to be another one's.

@@ -8,7 +8,7 @@ use super::opcode;
 pub struct Insn {
     /// Class, operation and source bit.
     pub code: u8,
-    /// Destination register, 0 to 11 (11 is the kernel's own AX).
+    /// Destination register, 0 to 12 (the last two are the kernel's own).
     pub dst: u8,
     /// Source register, or a pseudo number in loads and calls.
     pub src: u8,

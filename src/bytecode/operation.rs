@@ -147,8 +147,9 @@ pub enum Operation {
 const MAX_CALL_DISTANCE: usize = i16::MAX as usize;
 /// The frame pointer, which nothing writes.
 const FRAME: u8 = 10;
-/// The kernel's own register, the last one.
-const AX: u8 = 11;
+/// The last register: the kernel's own, since Linux 7.1 or 7.2. Before that r11 is, which has
+/// since been where arguments on the stack are found (`BPF_REG_AX`, `linux/filter.h`).
+const LAST: u8 = 12;
 
 impl Operation {
     /// What stands at the second slot of a two-slot load.
@@ -206,8 +207,8 @@ impl Operation {
         if insn.is_wide() && insn.off == opcode::NOT_SHOWN_OFFSET {
             return Err("a 64-bit load, and a verifier's log does not show what it loads");
         }
-        if insn.dst > AX || insn.src > AX {
-            return Err("unknown to gpumap: it has a register above r11");
+        if insn.dst > LAST || insn.src > LAST {
+            return Err("unknown to gpumap: it has a register above r12");
         }
         if let Some(why) = fields::without_meaning(insn) {
             return Err(why);
@@ -515,7 +516,7 @@ mod tests {
                 source: Operand::Immediate(u64::MAX)
             }
         );
-        assert!(matches!(decode([0xb7, 0x0c, 0, 0, 0, 0, 0, 0]), Operation::Unsupported { .. }));
+        assert!(matches!(decode([0xb7, 0x0d, 0, 0, 0, 0, 0, 0]), Operation::Unsupported { .. }));
         assert!(matches!(decode([0x05, 0, 0xf0, 0xff, 0, 0, 0, 0]), Operation::Unsupported { .. }));
     }
 

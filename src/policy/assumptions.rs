@@ -150,7 +150,7 @@
 //! 22. An iterator over numbers is two numbers on the stack, and one over the bits of a
 //!     word sixteen bytes, which no other code touches (`process_iter_arg`).
 //!     `kernel_functions`; class "iterators", by hand "bits…".
-//! 23. Only the call behind a timed `may_goto` uses r11, and it keeps r0 to r5
+//! 23. Only the call behind a timed `may_goto` uses r11 (or r12), and it keeps r0 to r5
 //!     (`arch_bpf_timed_may_goto`). `calls`; `pointers::a_loop_by_the_clock`.
 //! 24. No program puts maps into a map of maps
 //!     (`check_map_func_compatibility`); which map an entry is, is what user

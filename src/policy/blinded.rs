@@ -12,11 +12,8 @@
 use crate::bytecode::{Arithmetic, Comparison, Operand, Operation};
 
 use super::code::Code;
+use super::state::AX;
 use super::table::{Table, TableKind};
-
-/// The kernel's scratch register, which holds a blinded constant for one
-/// instruction.
-const AX: usize = 11;
 
 impl Code<'_> {
     /// The array map that the addition at `pc` begins a lookup in, if the
@@ -34,9 +31,9 @@ impl Code<'_> {
                 comparison: Comparison::GreaterEqual,
                 width: 64,
                 dst: 0,
-                source: Operand::Register(AX),
+                source: Operand::Register(register),
                 target,
-            }) => Some(*target),
+            }) if AX.contains(register) => Some(*target),
             _ => None,
         };
         let Some(none) = is_guard(pc + 4) else { return false };
@@ -52,8 +49,8 @@ impl Code<'_> {
 
     /// Past the speculation mask on the index, if there is one.
     fn after_mask(&self, at: usize) -> usize {
-        let masks = self.operations.get(at + 2) == Some(&alu(Arithmetic::And, 32, 0, AX));
-        if masks && self.constant(at).is_some() { at + 3 } else { at }
+        let masks = |register| self.operations.get(at + 2) == Some(&alu(Arithmetic::And, 32, 0, register));
+        if AX.into_iter().any(masks) && self.constant(at).is_some() { at + 3 } else { at }
     }
 
     /// Past the multiplication of r0 by `stride`, as a shift or a product.
@@ -66,8 +63,9 @@ impl Code<'_> {
                 source: Operand::Immediate(by @ 0..64),
             } => (1 << by == stride).then_some(at + 1),
             _ => {
-                let multiplies = self.operations.get(at + 2) == Some(&alu(Arithmetic::Mul, 64, 0, AX));
-                (multiplies && self.constant(at) == Some(stride)).then_some(at + 3)
+                let multiplies =
+                    |register| self.operations.get(at + 2) == Some(&alu(Arithmetic::Mul, 64, 0, register));
+                (AX.into_iter().any(multiplies) && self.constant(at) == Some(stride)).then_some(at + 3)
             }
         }
     }
@@ -75,8 +73,8 @@ impl Code<'_> {
     /// The constant that two instructions from `at` on put together in AX.
     fn constant(&self, at: usize) -> Option<u64> {
         let part = |at: usize, wanted: Arithmetic| match self.operations.get(at) {
-            Some(Operation::Arithmetic { kind, dst: AX, source: Operand::Immediate(value), .. })
-                if *kind == wanted =>
+            Some(Operation::Arithmetic { kind, dst, source: Operand::Immediate(value), .. })
+                if *kind == wanted && AX.contains(dst) =>
             {
                 Some(*value)
             }

@@ -6,13 +6,11 @@ use std::rc::Rc;
 use super::frame;
 use super::helpers::{self, Effect, LookupResult};
 use super::machine::{Machine, RETVAL_BITS, Stop};
-use super::state::MachineState;
+use super::state::{AX, MachineState};
 use super::value::{Base, Pointer, Value};
 use super::word::Word;
 use super::written::Spoil;
 
-/// The kernel's own register, r11.
-const AX: usize = 11;
 /// What there is to say of a call without a name, whoever asked.
 const NAMELESS: &str = "without a name (the kernel shows names to those who have CAP_SYSLOG, while kernel.kptr_restrict is below 2; a file of bare instructions has none)";
 /// Most bytes of a value that are told apart where a helper writes them.
@@ -31,9 +29,14 @@ impl Machine<'_> {
         let name = code.symbol(helper);
         // No other call uses the kernel's own register: it holds how often a loop
         // may still repeat.
-        state.registers[AX] = Value::Unset;
-        if name == Some("arch_bpf_timed_may_goto") {
-            state.registers[AX] = self.unknown(8, "it depends on how long a loop takes (may_goto)");
+        let is_clock = name == Some("arch_bpf_timed_may_goto");
+        for register in AX {
+            state.registers[register] = match is_clock {
+                true => self.unknown(8, "it depends on how long a loop takes (may_goto)"),
+                false => Value::Unset,
+            };
+        }
+        if is_clock {
             return Ok(());
         }
         let result = match name {

@@ -10,8 +10,11 @@ use super::value::{Base, Value};
 use super::word::Word;
 use super::written::{Spoil, SpoiledMaps};
 
-/// Registers r0 to r10 and the kernel's own r11 (AX).
-pub const REGISTERS: usize = 12;
+/// Registers r0 to r10 and the kernel's own, r11 and r12.
+pub const REGISTERS: usize = 13;
+/// The kernel's own register, which holds a value for some instructions: r11, and r12 in
+/// newer kernels (`BPF_REG_AX`, `linux/filter.h`).
+pub const AX: [usize; 2] = [11, 12];
 /// The frame pointer.
 const R10: usize = 10;
 /// Deepest nesting of calls (`MAX_CALL_FRAMES`, `linux/bpf_verifier.h`).

@@ -4,7 +4,7 @@
 use super::super::compute;
 use super::super::diagram::Bdd;
 use super::super::helpers::{self, KernelFunction};
-use super::super::state::MachineState;
+use super::super::state::{AX, MachineState};
 use super::super::value::{Base, Value};
 use super::super::word::Word;
 use super::{Machine, Next, Stop};
@@ -99,8 +99,11 @@ impl Machine<'_> {
                 kind: Arithmetic::Add,
                 width: 64,
                 dst: 1,
-                source: Operand::Register(11),
-            } if state.registers[1].is_constant_address() && self.code.blinded_array(pc).is_some() => {
+                source: Operand::Register(register),
+            } if AX.contains(&register)
+                && state.registers[1].is_constant_address()
+                && self.code.blinded_array(pc).is_some() =>
+            {
                 state.registers[1] = Value::pointer(Base::Array(0), Word::ZERO);
             }
             Operation::Arithmetic { .. }

@@ -85,6 +85,8 @@ fn as_often_as_the_kernel_lets() {
         asm.call(helper::GET_RETVAL);
         asm.movr(1, 0);
         asm.op64(alu::ADD, 1, -1);
+        // Newer kernels want to know that it is an error.
+        asm.jump_if(cond::SLT, 1, -4095, deny);
         asm.call(helper::SET_RETVAL);
         go_on(&mut asm, 0);
         asm.call(helper::GET_RETVAL);

@@ -16,7 +16,7 @@ pub struct Run<'r, 'm> {
     cgroup_id: u64,
     /// What `bpf_get_retval` returns.
     pub retval: i32,
-    regs: [u64; 12],
+    regs: [u64; 13],
     /// Return address and r6 to r10 of the callers.
     frames: Vec<(usize, [u64; 5])>,
 }
@@ -29,7 +29,7 @@ impl<'r, 'm> Run<'r, 'm> {
         cgroup_id: u64,
         retval: i32,
     ) -> Self {
-        let mut regs = [0xdead_beef_dead_beef; 12];
+        let mut regs = [0xdead_beef_dead_beef; 13];
         regs[1] = CTX;
         regs[10] = memory.push_frame(0);
         Self { insns, program, memory, cgroup_id, retval, regs, frames: Vec::new() }
