@@ -13,6 +13,7 @@ use crate::support::host;
 use gpumap::model::DeviceType;
 
 use crate::support::victim::{Scratch, Victim};
+use crate::support::wait::is_emulated;
 use gpumap::observation::{Detail, Observation};
 use gpumap::observe::Options;
 use gpumap::observe::scanner::{ProcessSummary, ScanMethod, start};
@@ -251,7 +252,10 @@ fn sparse_libraries() {
     let attacker = Attacker::start(Command::new(&hidden).arg("libraries").args(&files));
     let (code, text) = in_little_memory(&["pid", &attacker.pid().to_string(), "--json"], "200000");
     assert!(code == 0 || code == 3, "{code}");
-    assert_eq!(answered(&text)["visible"]["live"]["raw"], "0", "{text}");
+    let answer = answered(&text);
+    let live = &answer["visible"]["live"];
+    let is_late = is_emulated() && live["why"] == "the files that it maps take too long to look into";
+    assert!(is_late || live["raw"] == "0", "{text}");
     assert_eq!(answered(&text)["held"], serde_json::json!([]), "{text}");
 }
 
