@@ -305,6 +305,14 @@ pub(super) fn long(bytes: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
+    /// Make sure that the end of a process is written where it is read.
+    #[test]
+    fn ended() {
+        let mut bytes = vec![0; 256];
+        end(&mut bytes, 7);
+        assert_eq!(Process::read(&bytes).unwrap().ended, 7);
+    }
+
     /// Make sure that entries of the sizes of `bpf/activity.h` are read to their
     /// last field, and shorter ones not.
     #[test]

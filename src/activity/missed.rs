@@ -3,17 +3,13 @@
 //! here: whoever gets their numbers next is not taken for them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::CString;
 use std::path::Path;
 
 use super::ActivityError;
 use super::kernel::Kernel;
 use super::layout::{self, Process};
 use super::pending::{self, Threads};
-use crate::observe::pinned::{NotRead, PinnedProcess};
-use crate::sys::absence::is_absence;
-use crate::sys::dir::Dir;
-use crate::sys::stat::stat_at;
+use crate::probing::gone::{has_no_thread, is_over};
 
 /// What was settled of missed ends.
 #[derive(Debug, Default)]
@@ -42,8 +38,11 @@ impl MissedEnds {
             return Ok(());
         }
         let counted = counted(kernel)?;
-        let over: BTreeSet<u64> =
-            counted.iter().filter(|(_, process)| is_over(proc, process, tick)).map(|(id, _)| *id).collect();
+        let over: BTreeSet<u64> = counted
+            .iter()
+            .filter(|(_, process)| is_over(proc, process.pid, process.start / tick.max(1)))
+            .map(|(id, _)| *id)
+            .collect();
         let is_gone = |tid: u32, process: u64| match counted.get(&process) {
             // One that came since.
             None => false,
@@ -82,82 +81,4 @@ fn counted(kernel: &Kernel) -> Result<BTreeMap<u64, Process>, ActivityError> {
     let entries = kernel.entries("processes")?;
     let read = |(key, value): &(Vec<u8>, Vec<u8>)| layout::long(key).zip(Process::read(value));
     Ok(entries.iter().filter_map(read).filter(|(_, process)| process.pid != 0).collect())
-}
-
-/// Whether a process is seen to be gone, or its number to be another one's.
-fn is_over(proc: &Path, process: &Process, tick: u64) -> bool {
-    match PinnedProcess::at(proc, process.pid).and_then(|found| found.stat()) {
-        Ok(stat) => stat.start_time != process.start / tick.max(1) || stat.has_ended() && stat.threads <= 1,
-        Err(error) => matches!(error, NotRead::Gone),
-    }
-}
-
-/// Whether a process is seen to have no such thread.
-fn has_no_thread(proc: &Path, pid: u32, tid: u32) -> bool {
-    let name = CString::new(format!("{pid}/task/{tid}"));
-    let (Ok(proc), Ok(name)) = (Dir::open(proc), name) else { return false };
-    matches!(stat_at(&proc, &name), Err(errno) if is_absence(errno))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::process::{Command, Stdio};
-
-    use super::*;
-
-    const TICK: u64 = 10_000_000;
-
-    fn process(pid: u32, start: u64) -> Process {
-        let mut bytes = vec![0; 256];
-        bytes[..8].copy_from_slice(&(start * TICK + 1).to_ne_bytes());
-        bytes[32..36].copy_from_slice(&pid.to_ne_bytes());
-        Process::read(&bytes).unwrap()
-    }
-
-    fn start_of(pid: u32) -> u64 {
-        PinnedProcess::at("/proc".as_ref(), pid).unwrap().stat().unwrap().start_time
-    }
-
-    /// Make sure that a process is over when it has ended, whether or not its parent asked for
-    /// that, and when its number is another one's; and that its end is written where it is read.
-    #[test]
-    fn ends() {
-        let proc = Path::new("/proc");
-        let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-        let known = process(child.id(), start_of(child.id()));
-        assert!(!is_over(proc, &known, TICK));
-        assert!(is_over(proc, &process(child.id(), start_of(child.id()) + 1), TICK));
-        drop(child.stdin.take());
-        let began = std::time::Instant::now();
-        while !is_over(proc, &known, TICK) {
-            assert!(began.elapsed().as_secs() < 60);
-        }
-        child.wait().unwrap();
-        assert!(is_over(proc, &known, TICK));
-        assert!(!is_over("/nothing/here".as_ref(), &known, TICK), "what cannot be looked at is not over");
-        let mut bytes = vec![0; 256];
-        layout::end(&mut bytes, 7);
-        assert_eq!(Process::read(&bytes).unwrap().ended, 7);
-    }
-
-    /// Make sure that a thread is gone when its process has it no more.
-    #[test]
-    fn threads() {
-        let (pid, proc) = (std::process::id(), Path::new("/proc"));
-        let (tell, told) = std::sync::mpsc::channel();
-        let (go, wait) = std::sync::mpsc::channel::<()>();
-        let thread = std::thread::spawn(move || {
-            tell.send(nix::unistd::gettid().as_raw()).unwrap();
-            wait.recv().unwrap();
-        });
-        let tid = u32::try_from(told.recv().unwrap()).unwrap();
-        assert!(!has_no_thread(proc, pid, tid) && has_no_thread(proc, 1, tid));
-        go.send(()).unwrap();
-        thread.join().unwrap();
-        let began = std::time::Instant::now();
-        while !has_no_thread(proc, pid, tid) {
-            assert!(began.elapsed().as_secs() < 60);
-        }
-        assert!(!has_no_thread("/nothing/here".as_ref(), pid, tid), "what cannot be looked at is not gone");
-    }
 }

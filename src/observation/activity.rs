@@ -188,8 +188,8 @@ pub struct ProcessActivity {
     /// Since when its calls are counted: its start, or the moment at which its
     /// library was attached to.
     pub since_ns: u64,
-    /// When it ended, or executed another program. It is not there in the next
-    /// reading.
+    /// When it ended, or executed another program; where the kernel did not tell its end, when
+    /// it was found gone. It is not there in the next reading.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_ns: Option<u64>,
     /// Whether it ended by executing another program.

@@ -15,6 +15,7 @@ pub mod driver;
 mod drivers;
 mod file_systems;
 mod files;
+pub(crate) mod gone;
 mod libraries;
 mod linker;
 mod locks;
