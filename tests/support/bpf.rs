@@ -177,7 +177,7 @@ pub fn probe_with_stack() -> OwnedFd {
         .u32(0, PROG_TYPE_KPROBE)
         .u32(4, u32::try_from(bytes.len() / 8).unwrap())
         .pointer(8, bytes.as_ptr())
-        .pointer(16, b"GPL\0".as_ptr());
+        .pointer(16, c"GPL".as_ptr());
     bpf_fd(PROG_LOAD, &mut attr).unwrap()
 }
 
