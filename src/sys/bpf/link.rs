@@ -1,6 +1,8 @@
 //! Reads links, which keep programs attached.
 
 use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, OwnedFd};
+use std::thread;
+use std::time::Duration;
 
 use super::call::{BpfCommand, BpfError, IdBody, call, fd_by_id, info};
 
@@ -61,13 +63,29 @@ pub fn next_link_id(id: u32) -> Result<Option<u32>, BpfError> {
     }
 }
 
+/// How often, and how long apart, a link is asked for that is just being made.
+const TRIES: u32 = 100;
+const PAUSE: Duration = Duration::from_micros(100);
+
 /// Opens a link by id. Since Linux 5.8; needs `CAP_SYS_ADMIN`.
+///
+/// A link that is being made has its id before it can be opened (`EAGAIN`), and its program
+/// may be in force by then: it is waited for, for some milliseconds.
 ///
 /// # Errors
 ///
 /// `Gone` if no link has the id, `Refused` without the right.
 pub fn link_by_id(id: u32) -> Result<OwnedFd, BpfError> {
-    fd_by_id(BpfCommand::LinkById, id, 0)
+    let mut tries = TRIES;
+    loop {
+        match fd_by_id(BpfCommand::LinkById, id, 0) {
+            Err(error) if error.errno == libc::EAGAIN && tries > 0 => {
+                tries -= 1;
+                thread::sleep(PAUSE);
+            }
+            answer => return answer,
+        }
+    }
 }
 
 /// What a link attaches; `None` unless it is a device program on a cgroup.

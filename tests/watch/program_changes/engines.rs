@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::process::Command;
 use std::time::Instant;
 
-use super::{ENGINES, deny, id, ids, one, watch, watch_by, ways, with_engines};
+use super::{ENGINES, deny, id, ids, one, settled, watch, watch_by, ways, with_engines};
 use crate::support::bpf::{MULTI, attach, detach};
 use crate::support::cgroup::Cgroup;
 use crate::support::wait::within;
@@ -108,7 +108,7 @@ fn more_than_fit() {
     assert!(watcher.check().is_empty());
     for program in programs.iter().take(4) {
         detach(chain[0].dir(), program.as_fd()).unwrap();
-        let events = watcher.check();
+        let events = settled(&mut watcher);
         let policies: Vec<&PolicyEvent> = events.iter().filter_map(|event| event.policy.as_ref()).collect();
         assert_eq!(policies.iter().map(|policy| policy.also + 1).sum::<usize>(), 502);
         assert!(policies.iter().any(|policy| ids(&policy.gone) == [id(program)]), "{policies:#?}");

@@ -126,7 +126,17 @@ fn settled(watcher: &mut PolicyWatcher) -> Vec<Event> {
     events
 }
 
-fn of(events: &[Event], path: &str) -> PolicyEvent {
-    let found = events.iter().find(|event| event.cgroup.as_deref() == Some(path));
-    found.unwrap_or_else(|| panic!("{path}: {events:#?}")).policy.clone().unwrap()
+/// The next change of a cgroup, which a busy machine may decode beside its check, and after
+/// changes of others.
+fn next(watcher: &mut PolicyWatcher, path: &str) -> PolicyEvent {
+    let began = Instant::now();
+    loop {
+        let events = watcher.check();
+        let is_it = |event: &&Event| event.cgroup.as_deref() == Some(path) && event.policy.is_some();
+        if let Some(event) = events.iter().find(is_it) {
+            return event.policy.clone().unwrap();
+        }
+        assert!(began.elapsed() < patience(), "{path}: {events:#?}");
+        sleep(Duration::from_millis(10));
+    }
 }
