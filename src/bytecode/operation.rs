@@ -147,8 +147,8 @@ pub enum Operation {
 const MAX_CALL_DISTANCE: usize = i16::MAX as usize;
 /// The frame pointer, which nothing writes.
 const FRAME: u8 = 10;
-/// The last register: the kernel's own, since Linux 7.1 or 7.2. Before that r11 is, which has
-/// since been where arguments on the stack are found (`BPF_REG_AX`, `linux/filter.h`).
+/// The last register: the kernel's own in new kernels (7.2). In older ones r11 is, which has
+/// since become where arguments on the stack are found (`BPF_REG_AX`, `linux/filter.h`).
 const LAST: u8 = 12;
 
 impl Operation {

@@ -108,7 +108,7 @@ impl ProbePrograms {
     }
 
     /// How often the kernel did not run a program at its tracepoint since it was loaded:
-    /// it runs a program for one task at a time on a processor, and since Linux 7.0 it may
+    /// it runs a program for one task at a time on a processor, and new kernels (7.2) may
     /// give the processor to another task meanwhile. Of processes out of scope too.
     ///
     /// # Errors
