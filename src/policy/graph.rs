@@ -17,8 +17,10 @@ const FIRST_BLOCK: Variable = 1 << 24;
 /// The most blocks of a rule: the checks that lead to the next one.
 const BLOCKS_OF_RULE: usize = 16;
 
-/// Nodes of a result that is repeated in a search, whose blocks are reached from afar.
-const SMALL_IN_SEARCH: usize = 256;
+/// Nodes of a result that is repeated in a search, whose blocks are reached from afar, and in
+/// a program of few blocks.
+const SMALL: usize = 256;
+const FEW_BLOCKS: usize = 64;
 
 /// Number of a block.
 pub type BlockId = usize;
@@ -167,13 +169,13 @@ impl Graph {
     }
 
     /// Whether a block's result is cheaply repeated in all branches that lead to it: it is
-    /// a constant, or small and not behind a rule, or they ask about no variable behind
-    /// those that it depends on.
+    /// a constant, or small and not behind one rule of many, or they ask about no variable
+    /// behind those that it depends on.
     fn is_cheap(&self, id: BlockId, function: Bdd, diagram: &Diagram, met: &mut Met) -> bool {
         let block = &self.blocks[id];
         let Some(first) = diagram.top(function) else { return true };
-        let is_behind_rule = id - block.dominator <= BLOCKS_OF_RULE;
-        if !is_behind_rule && diagram.fits(function, SMALL_IN_SEARCH, met) {
+        let is_behind_rule = id - block.dominator <= BLOCKS_OF_RULE && self.blocks.len() > FEW_BLOCKS;
+        if !is_behind_rule && diagram.fits(function, SMALL, met) {
             return true;
         }
         let asks_before = |edge: &Edge| match self.branch_before(*edge) {
