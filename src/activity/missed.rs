@@ -9,7 +9,7 @@ use super::ActivityError;
 use super::kernel::Kernel;
 use super::layout::{self, Process};
 use super::pending::{self, Threads};
-use crate::probing::gone::{has_no_thread, is_over};
+use crate::probing::gone::{has_no_thread, is_over, shows_all};
 
 /// What was settled of missed ends.
 #[derive(Debug, Default)]
@@ -22,7 +22,8 @@ pub(super) struct MissedEnds {
 
 impl MissedEnds {
     /// Looks which processes and threads have ended, if programs were not run since the last
-    /// time. `tick` is the length of a clock tick in nanoseconds.
+    /// time. In a pid namespace, or where processes are hidden, nobody is seen to be gone: that
+    /// programs were not run is told all the same. `tick` is the length of a clock tick in nanoseconds.
     ///
     /// # Errors
     ///
@@ -34,7 +35,7 @@ impl MissedEnds {
         tick: u64,
     ) -> Result<(), ActivityError> {
         let missed = kernel.missed()?;
-        if missed == self.known {
+        if missed == self.known || !shows_all(proc) {
             return Ok(());
         }
         let counted = counted(kernel)?;

@@ -9,6 +9,20 @@ use crate::sys::absence::is_absence;
 use crate::sys::dir::Dir;
 use crate::sys::stat::stat_at;
 
+/// The pid namespace that the kernel begins with (`PROC_PID_INIT_INO`, `linux/proc_ns.h`).
+const INITIAL: &[u8] = b"pid:[4026531836]";
+
+/// Whether who is not in this proc file system is not there at all: its numbers are the
+/// kernel's own, and no process is hidden from gpumap (hidepid).
+pub(crate) fn shows_all(proc: &Path) -> bool {
+    // What cannot be looked at is not known to show all.
+    let Ok(dir) = Dir::open(proc) else { return false };
+    // The same.
+    let is_initial = matches!(dir.link(c"self/ns/pid"), Ok(name) if name == INITIAL);
+    // The same.
+    is_initial && PinnedProcess::open(&dir, 1).and_then(|first| first.stat()).is_ok()
+}
+
 /// Whether a process that started so many clock ticks after boot has ended: it is not there
 /// any more, waits for its parent, or its number is another one's.
 pub(crate) fn is_over(proc: &Path, pid: u32, start: u64) -> bool {
@@ -20,6 +34,7 @@ pub(crate) fn is_over(proc: &Path, pid: u32, start: u64) -> bool {
 
 /// Whether a process has no such thread, or is not there.
 pub(crate) fn has_no_thread(proc: &Path, pid: u32, tid: u32) -> bool {
+    // What cannot be looked at is not known to be gone.
     let (Ok(proc), Ok(name)) = (Dir::open(proc), CString::new(format!("{pid}/task/{tid}"))) else {
         return false;
     };
@@ -54,6 +69,15 @@ mod tests {
         child.wait().unwrap();
         assert!(is_over(proc, pid, start));
         assert!(!is_over("/nothing/here".as_ref(), pid, start), "what cannot be looked at is not over");
+    }
+
+    /// Make sure that a proc file system that cannot be looked at does not show all, and that
+    /// this one does where its numbers are the kernel's own.
+    #[test]
+    fn all() {
+        let own = std::fs::read_link("/proc/self/ns/pid").unwrap();
+        assert_eq!(shows_all("/proc".as_ref()), own.as_os_str().as_encoded_bytes() == INITIAL);
+        assert!(!shows_all("/nothing/here".as_ref()));
     }
 
     /// Make sure that a thread is gone when its process has it no more.
