@@ -16,6 +16,8 @@ use crate::support::slurm::job::{Job, WAIT};
 use crate::support::slurm::spec::Spec;
 use crate::support::slurm::{Cluster, text, with_cluster};
 use nix::fcntl::{Flock, FlockArg};
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 /// Debian's releases: 24.11 is in the first.
@@ -81,9 +83,24 @@ const OWN_DIRECTORIES: &str = "AutoBasePath=true\nBasePath=@WORK@/containers\nDi
 const OWN_NAMESPACES: [&str; 2] =
     ["JobContainerType=job_container/tmpfs\n", "NamespaceType=namespace/tmpfs\n"];
 
+/// Keeps this thread, and all processes that it starts, on one processor.
+///
+/// Slurm mounts the file of each job's namespace, which a kernel refuses unless that has
+/// a higher number than the namespace it is mounted in. Linux 6.18 gives numbers in
+/// batches by processor, so that a newer namespace can have the lower number.
+fn stay_on_one_processor() {
+    let myself = Pid::from_raw(0);
+    let allowed = sched_getaffinity(myself).expect("processors");
+    let mut one = CpuSet::new();
+    one.set((0..CpuSet::count()).find(|&number| allowed.is_set(number) == Ok(true)).expect("one"))
+        .expect("a set");
+    sched_setaffinity(myself, &one).expect("a processor");
+}
+
 /// Make sure that jobs in mount namespaces of their own have the same answers.
 #[test]
 fn job_containers() {
+    stay_on_one_processor();
     for (suite, more) in SUITES.into_iter().zip(OWN_NAMESPACES) {
         let spec = Spec { more, containers: OWN_DIRECTORIES, ..Spec::nvidia() };
         with_one(suite, &spec, |cluster| {
