@@ -413,7 +413,7 @@ fn no_rights() {
     let problems: Vec<_> =
         seen.errors.iter().filter(|problem| problem.code == ProblemCode::NoRight).collect();
     assert_eq!(problems.len(), 1, "{:?}", seen.errors);
-    assert!(problems[0].needs.contains("CAP_SYS_ADMIN"));
+    assert!(problems[0].needs.contains("CAP_NET_ADMIN"), "{}", problems[0].needs);
     assert_eq!(seen.processes[0].pid, sleeper.pid());
     assert!(matches!(alone, Err(ObserveError::NoRight { .. })), "{alone:?}");
 }

@@ -1,26 +1,35 @@
 #!/bin/bash
-# kernels.sh DIR: unpacks the kernels that Debian has for virtual machines into
+# kernels.sh DIR: unpacks the kernels that a distribution has for virtual machines into
 # DIR/RELEASE, one for each of its releases, and prints "RELEASE DIRECTORY" lines. What is
-# there already is kept. Takes them from the mirror that this machine's apt uses, without
-# touching apt's own state.
+# there already is kept. Takes Debian's from the mirror that this machine's apt uses,
+# without touching apt's own state.
 #
-#   ARCHITECTURE=…  as Debian names it (that of this machine)
-#   RELEASES="…"    of Debian (bullseye bookworm trixie sid)
-#   FLAVOUR=…       another kernel than that for virtual machines (cloud-ARCHITECTURE)
+#   DISTRIBUTION=ubuntu  its kernels, from archive.ubuntu.com (debian)
+#   ARCHITECTURE=…       as Debian names it (that of this machine)
+#   RELEASES="…"         RELEASE or RELEASE/FLAVOUR (all that the matrix has)
+#   FLAVOUR=…            another kernel than that for virtual machines
 set -euo pipefail
-mkdir -p "$1"/apt/{lists/partial,archives/partial} "$1/packages"
+mkdir -p "$1"/apt/archives/partial "$1/packages"
 dir=$(realpath "$1")
 
-mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -E '/debian/?$' | head -1)
-[ -n "$mirror" ] || { echo "kernels.sh: apt names no mirror of Debian" >&2; exit 1; }
-read -ra releases <<<"${RELEASES:-bullseye bookworm trixie sid}"
 architecture=${ARCHITECTURE:-$(dpkg --print-architecture)}
-flavour=${FLAVOUR:-cloud-$architecture}
+case ${DISTRIBUTION:=debian} in
+debian)
+    mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -E '/debian/?$' | head -1)
+    [ -n "$mirror" ] || { echo "kernels.sh: apt names no mirror of Debian" >&2; exit 1; }
+    all="bullseye bookworm trixie sid" usual=cloud-$architecture ;;
+ubuntu)
+    mirror=http://archive.ubuntu.com/ubuntu
+    all="focal-updates jammy-updates noble-updates noble-updates/virtual-hwe-24.04" usual=virtual ;;
+*) echo "kernels.sh: no such distribution: $DISTRIBUTION" >&2; exit 1 ;;
+esac
+read -ra wanted <<<"${RELEASES:-$all}"
+mapfile -t releases < <(printf '%s\n' "${wanted[@]%%/*}" | sort -u)
 printf "deb [trusted=yes] $mirror %s main\n" "${releases[@]}" > "$dir/apt/sources.list"
 cat > "$dir/apt/apt.conf" <<C
 APT::Architecture "$architecture";
 APT::Architectures { "$architecture"; };
-Dir::State::Lists "$dir/apt/lists";
+Dir::State::Lists "$dir/apt/lists-$DISTRIBUTION";
 Dir::State::Status "/dev/null";
 Dir::Cache "$dir/apt";
 Dir::Etc::SourceList "$dir/apt/sources.list";
@@ -30,11 +39,14 @@ Acquire::Languages "none";
 APT::Sandbox::User "root";
 C
 export APT_CONFIG=$dir/apt/apt.conf
-fresh=$dir/apt/fresh-$(IFS=- && echo "${releases[*]}")
+mkdir -p "$dir/apt/lists-$DISTRIBUTION/partial"
+fresh=$dir/apt/fresh-$DISTRIBUTION-$(IFS=- && echo "${releases[*]}")
 [ -e "$fresh" ] || { apt-get update -qq && touch "$fresh"; }
 
 cd "$dir/packages"
-for release in "${releases[@]}"; do
+for each in "${wanted[@]}"; do
+    release=${each%%/*} flavour=${FLAVOUR:-$usual}
+    [ "$each" = "$release" ] || flavour=${each#*/}
     # The metapackage names the kernel; since 6.19 what is in its modules and its image are
     # packages of their own.
     image=$(apt-cache show "linux-image-$flavour/$release" |
