@@ -27,7 +27,7 @@ use super::{clock, host, site_config};
 use crate::model::{CgroupPath, Owner, ProblemCode};
 use crate::observation::{Environment, Observation, Problem, Process, Scope};
 use crate::owner::{AskedName, JobName, TrustedNames};
-use crate::sys::absence::{OrAbsent as _, is_absence};
+use crate::sys::absence::{OrAbsent as _, is_removal};
 use crate::sys::dir::Dir;
 use crate::sys::retry::again;
 
@@ -210,7 +210,7 @@ impl<'a> Search<'a> {
         let steps = job.subdirectories(job.stat()?)?;
         for step in steps.iter().filter(|name| name.to_bytes().starts_with(b"step_")) {
             // A step may end, or have no daemon.
-            let Some(daemon) = job.child(step.as_c_str())?.child(c"slurm").or_absent()? else { continue };
+            let Some(daemon) = job.child(step.as_c_str())?.child(c"slurm").or_removed()? else { continue };
             let mut pids = Vec::new();
             daemon.read_into(c"cgroup.procs", &mut pids, LIMIT)?;
             let place = [path, b"/", step.as_bytes(), b"/slurm"].concat();
@@ -254,7 +254,7 @@ impl<'a> Search<'a> {
 
     /// Records a directory that cannot be read, unless it is gone.
     fn failed(&mut self, errno: Errno) {
-        self.incomplete |= !is_absence(errno);
+        self.incomplete |= !is_removal(errno);
     }
 
     fn targets(&self) -> Vec<CgroupTarget> {

@@ -12,7 +12,7 @@ use std::path::Path;
 use nix::errno::Errno;
 
 use super::procfile::{self, CgroupLines, Stat, parse_stat};
-use crate::sys::absence::is_absence;
+use crate::sys::absence::is_end;
 use crate::sys::dir::Dir;
 use crate::sys::stat::stat_at;
 
@@ -58,7 +58,7 @@ impl PinnedProcess {
         // The dot takes the right to search the directory, which hidepid refuses.
         match proc.child(format!("{pid}/.").as_str()) {
             Ok(dir) => Ok(Self { pid, dir }),
-            Err(errno) if is_absence(errno) => Err(NotRead::Gone),
+            Err(errno) if is_end(errno) => Err(NotRead::Gone),
             Err(errno) => Err(NotRead::Failed("", errno)),
         }
     }
@@ -156,8 +156,8 @@ impl PinnedProcess {
 
     /// Why one of its files could not be read: it is gone only if all of its files are.
     pub(crate) fn failed(&self, file: &'static str, errno: Errno) -> NotRead {
-        let is_gone = || matches!(stat_at(&self.dir, c"stat"), Err(errno) if is_absence(errno));
-        if is_absence(errno) && is_gone() { NotRead::Gone } else { NotRead::Failed(file, errno) }
+        let is_gone = || matches!(stat_at(&self.dir, c"stat"), Err(errno) if is_end(errno));
+        if is_end(errno) && is_gone() { NotRead::Gone } else { NotRead::Failed(file, errno) }
     }
 }
 

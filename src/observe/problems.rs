@@ -54,10 +54,16 @@ impl Log {
         }
     }
 
-    /// The result of a call, or `None`: where the call said that there is nothing, and
-    /// where it failed, which is a problem.
+    /// The result of a call that was given a name, or `None`: where there is no such name,
+    /// and where the call failed, which is a problem.
     pub(super) fn there<T>(&mut self, what: impl Into<String>, result: Result<T, Errno>) -> Option<T> {
-        result.or_absent().unwrap_or_else(|errno| {
+        self.found(what, result.or_absent())
+    }
+
+    /// What was found, or `None`: where nothing is, and where looking failed, which is a
+    /// problem.
+    pub(super) fn found<T>(&mut self, what: impl Into<String>, found: Result<Option<T>, Errno>) -> Option<T> {
+        found.unwrap_or_else(|errno| {
             self.failed(what, errno);
             None
         })

@@ -22,6 +22,7 @@ use crate::observe::slurm_daemon::{self, Daemon};
 use crate::observe::slurm_places::{SlurmPlaces, below, is_none};
 use crate::slurm_conf;
 use crate::sys::dir::{Dir, read_all};
+use crate::sys::regular_file::NotOpened;
 
 /// Bytes of `gres.conf` that are read.
 const FILE_LIMIT: usize = 1 << 20;
@@ -202,7 +203,7 @@ pub(in crate::observe) fn read(path: &Path) -> Result<Vec<u8>, Errno> {
     let name = path.file_name().ok_or(Errno::EISDIR)?;
     // No name in a file system has a NUL byte.
     let name = CString::new(name.as_bytes()).map_err(|_| Errno::EINVAL)?;
-    let (file, _) = directory.open_regular(&name)?;
+    let (file, _) = directory.open_regular(&name).map_err(NotOpened::errno)?;
     let mut bytes = Vec::new();
     read_all(&file, &mut bytes, FILE_LIMIT)?;
     Ok(bytes)

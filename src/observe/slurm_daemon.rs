@@ -63,7 +63,7 @@ pub(super) fn listed(proc: &Path, looked_at: &HashSet<u32>) -> Result<Vec<u32>, 
         }
         // As few calls as can be: there may be thousands.
         let file = CString::new([name.to_bytes(), b"/comm"].concat()).map_err(|_| Errno::EINVAL);
-        match file.and_then(|file| proc.read_piece(&file, &mut comm, SMALL)).or_absent() {
+        match file.and_then(|file| proc.read_piece(&file, &mut comm, SMALL)).or_ended() {
             Ok(Some(())) if comm.trim_ascii_end() == NAME.as_bytes() => found.push(pid),
             Ok(_) => {}
             Err(errno) => failed = Some(errno),

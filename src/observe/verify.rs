@@ -191,7 +191,7 @@ fn in_cgroup(
 fn directory(hierarchy: &Hierarchy, observed: &Cgroup) -> Result<Dir, String> {
     let opened = hierarchy.open(CgroupPath::new(&observed.path));
     let opened = opened.and_then(|dir| Ok((dir.stat()?.inode, dir)));
-    match opened.or_absent().map_err(|errno| errno.desc().to_owned())? {
+    match opened.or_removed().map_err(|errno| errno.desc().to_owned())? {
         Some((inode, dir)) if inode == observed.id => Ok(dir),
         _ => Err("the cgroup is gone".to_owned()),
     }

@@ -65,7 +65,7 @@ pub(super) fn is_whole(hierarchy: &Hierarchy) -> Result<Option<bool>, Errno> {
     if hierarchy.handle.file_system()? != FileSystem::Cgroup2 {
         return Ok(None);
     }
-    stat_at(&hierarchy.handle, c"cgroup.events").or_absent().map(|events| Some(events.is_none()))
+    stat_at(&hierarchy.handle, c"cgroup.events").or_removed().map(|events| Some(events.is_none()))
 }
 
 /// Whether what gpumap sees is a container with an init and a tree of cgroups of its own,

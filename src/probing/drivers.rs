@@ -14,7 +14,7 @@ use super::driver::is_driver;
 use super::{files, linker};
 use crate::sys::absence::{OrAbsent as _, is_absence};
 use crate::sys::dir::Dir;
-use crate::sys::regular_file::RegularFile;
+use crate::sys::regular_file::{NotOpened, RegularFile};
 use crate::sys::stat::{FileStat, stat_at};
 
 /// Where distributions, vendors' installers and node images put drivers,
@@ -67,9 +67,9 @@ pub fn installed(root: &Path) -> InstalledDrivers {
                     found.paths.push(path);
                 }
                 // One that leads nowhere or to no regular file is no library.
-                Ok(_) | Err(Errno::EINVAL | Errno::ELOOP | Errno::ENOTDIR) => {}
-                Err(errno) if is_absence(errno) => {}
-                Err(errno) => found.unread.push((path, errno.desc().to_owned())),
+                Ok(_) | Err(NotOpened::NotRegular | NotOpened::Call(Errno::ELOOP | Errno::ENOTDIR)) => {}
+                Err(NotOpened::Call(errno)) if is_absence(errno) => {}
+                Err(why) => found.unread.push((path, why.to_string())),
             }
         }
     }

@@ -14,7 +14,7 @@ use super::look::Mapped;
 use super::prober::{FileId, FileRole, ProbeTarget, Prober};
 use crate::loader::AttachedProbes;
 use crate::sys::dir::Dir;
-use crate::sys::regular_file::RegularFile;
+use crate::sys::regular_file::{NotOpened, RegularFile};
 use crate::sys::stat::FileStat;
 
 /// How often it is looked which files nobody uses.
@@ -313,9 +313,9 @@ impl<P: Clone + Debug> Files<P> {
         if wanted.mapped.is_some_and(|mapped| !is_mapped(wanted, &file_system, mapped)) {
             return Err("another file took its place while it was looked at".to_owned());
         }
-        let file = wanted.file.open().map_err(|errno| match errno {
-            nix::errno::Errno::EWOULDBLOCK => "another process has a lease on it".to_owned(),
-            errno => format!("it cannot be opened ({})", errno.desc()),
+        let file = wanted.file.open().map_err(|why| match why {
+            NotOpened::Call(nix::errno::Errno::EWOULDBLOCK) => "another process has a lease on it".to_owned(),
+            why => format!("it cannot be opened ({why})"),
         })?;
         let file = crate::sys::window::Windowed::new(file, wanted.file.stat().size);
         let path = wanted.file.path();

@@ -5,7 +5,7 @@ use std::ffi::CString;
 use std::path::Path;
 
 use crate::observe::pinned::{NotRead, PinnedProcess};
-use crate::sys::absence::is_absence;
+use crate::sys::absence::is_end;
 use crate::sys::dir::Dir;
 use crate::sys::stat::stat_at;
 
@@ -38,7 +38,7 @@ pub(crate) fn has_no_thread(proc: &Path, pid: u32, tid: u32) -> bool {
     let (Ok(proc), Ok(name)) = (Dir::open(proc), CString::new(format!("{pid}/task/{tid}"))) else {
         return false;
     };
-    matches!(stat_at(&proc, &name), Err(errno) if is_absence(errno))
+    matches!(stat_at(&proc, &name), Err(errno) if is_end(errno))
 }
 
 #[cfg(test)]

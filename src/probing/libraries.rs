@@ -165,8 +165,8 @@ impl<P: Clone + Debug> Libraries<P> {
         let mut seen = Vec::new();
         for path in self.installed.clone() {
             let found = RegularFile::find_path(&path).or_absent();
-            let found = found.unwrap_or_else(|errno| {
-                prober.refused(path.as_os_str().as_bytes(), None, errno.desc());
+            let found = found.unwrap_or_else(|why| {
+                prober.refused(path.as_os_str().as_bytes(), None, &why.to_string());
                 None
             });
             if let Some(file) = found {
@@ -292,7 +292,7 @@ impl<P: Clone + Debug> Libraries<P> {
         let last = next.last().filter(|_| next.len() == CHECKED).map_or(NODE, |(pid, _)| *pid);
         self.checked = (last, Instant::now());
         for (pid, known) in next {
-            let there = Dir::open(&proc.join(pid.to_string())).and_then(|dir| start(&dir)).or_absent();
+            let there = Dir::open(&proc.join(pid.to_string())).and_then(|dir| start(&dir)).or_ended();
             // One that cannot be read may still be there.
             if there.is_ok_and(|there| there != Some(known)) {
                 self.forget(pid);
@@ -314,7 +314,7 @@ impl<P: Clone + Debug> Libraries<P> {
         if self.apart {
             for path in self.installed.clone() {
                 let found = ProcessFile {
-                    file: RegularFile::find_path(&path).map_err(|errno| errno.desc().to_owned()),
+                    file: RegularFile::find_path(&path).map_err(|why| why.to_string()),
                     mapped: None,
                     shown: path.as_os_str().as_bytes().to_vec(),
                 };

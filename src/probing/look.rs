@@ -16,11 +16,11 @@ use super::driver::{is_driver, is_interceptor};
 use crate::observe::pinned;
 use crate::observe::processes::environment::live::is_c_library;
 use crate::observe::processes::mapped_files::{Mapping, mappings};
-use crate::sys::absence::{OrAbsent as _, is_absence};
+use crate::sys::absence::{OrAbsent as _, is_end};
 use crate::sys::clock::boot_ns;
 use crate::sys::dir::{Dir, read_all};
 use crate::sys::pidfd::KnownThread;
-use crate::sys::regular_file::RegularFile;
+use crate::sys::regular_file::{NotOpened, RegularFile};
 use crate::sys::stat::stat_at;
 
 /// Bytes that are read of one process's map: some thousand libraries.
@@ -212,7 +212,7 @@ impl Looker {
 /// Looks into a process, if it is there; or why that cannot be done.
 fn look(place: &Path) -> Result<Option<ProcessFiles>, String> {
     let at = boot_ns();
-    let found = Dir::open(place).and_then(|dir| Ok((start(&dir)?, dir))).or_absent();
+    let found = Dir::open(place).and_then(|dir| Ok((start(&dir)?, dir))).or_ended();
     let found = found.map_err(|errno| format!("it cannot be looked at ({})", errno.desc()))?;
     Ok(found.map(|(start, dir)| files_of(dir, start, at)))
 }
@@ -224,7 +224,7 @@ fn files_of(dir: Dir, start: u64, at: u64) -> ProcessFiles {
         Ok(()) if text.is_empty() => None,
         Ok(()) => Some(Ok(files(&dir, &text))),
         Err(Errno::EFBIG) => Some(Err("its memory map has more than 4 MiB".to_owned())),
-        Err(errno) if is_absence(errno) => None,
+        Err(errno) if is_end(errno) => None,
         Err(errno) => Some(Err(format!("its memory map cannot be read ({})", errno.desc()))),
     };
     ProcessFiles { dir, start, at, seen }
@@ -272,10 +272,12 @@ fn distinct<'a, const KINDS: usize>(
 }
 
 fn find(process: &Dir, name: &CStr) -> Result<RegularFile, String> {
-    RegularFile::find(process, name).map_err(|errno| match errno {
-        Errno::EACCES => "nobody but the owner of its file system (FUSE) may look at it".to_owned(),
-        Errno::EINVAL => "it is no regular file".to_owned(),
-        errno => format!("it cannot be looked at ({})", errno.desc()),
+    RegularFile::find(process, name).map_err(|why| match why {
+        NotOpened::Call(Errno::EACCES) => {
+            "nobody but the owner of its file system (FUSE) may look at it".to_owned()
+        }
+        NotOpened::Call(errno) => format!("it cannot be looked at ({})", errno.desc()),
+        why => why.to_string(),
     })
 }
 
@@ -283,7 +285,7 @@ fn find(process: &Dir, name: &CStr) -> Result<RegularFile, String> {
 /// from there to anything of another process.
 pub(super) fn is_there(process: &Dir) -> bool {
     // What cannot be looked at is there until the kernel says that it is not.
-    !matches!(stat_at(process, c"stat").or_absent(), Ok(None))
+    !matches!(stat_at(process, c"stat").or_ended(), Ok(None))
 }
 
 /// When a process started, in clock ticks since boot.

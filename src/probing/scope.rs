@@ -34,7 +34,7 @@ impl ProcessScope {
     ///
     /// Which cgroup cannot be looked at, and why: its processes would not be followed.
     pub fn cgroup_ids(&self) -> Result<Vec<u64>, String> {
-        let id = |path: &PathBuf| match fs::metadata(path).or_absent() {
+        let id = |path: &PathBuf| match fs::metadata(path).or_removed() {
             Ok(there) => there.map(|meta| Ok(meta.ino())),
             Err(error) => Some(Err(format!("{}: {error}", path.display()))),
         };
@@ -127,7 +127,7 @@ impl ScopedProcesses {
 
     /// Keeps the first failure that does not say that the directory is gone.
     fn note(&mut self, place: &Path, listed: io::Result<()>) {
-        if let Err(error) = listed.or_absent() {
+        if let Err(error) = listed.or_removed() {
             self.unlisted.get_or_insert_with(|| format!("{}: {error}", place.display()));
         }
     }

@@ -15,6 +15,7 @@ use nix::sys::stat::{Mode, SFlag, fstat, major, minor};
 use nix::sys::statfs::{CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, fstatfs};
 use nix::unistd::read;
 
+use super::regular_file::NotOpened;
 use super::retry::again;
 use super::stat::{FileKind, FileStat, stat_at};
 
@@ -33,13 +34,13 @@ impl PathHandle {
     ///
     /// # Errors
     ///
-    /// Those of openat(2); `EINVAL` for anything but a regular file,
-    /// `EWOULDBLOCK` where another process has a lease.
-    pub fn open_regular(&self) -> Result<File, Errno> {
+    /// Those of openat(2), `EWOULDBLOCK` where another process has a lease; it is no
+    /// regular file.
+    pub fn open_regular(&self) -> Result<File, NotOpened> {
         if stat_at(&self.0, c"")?.kind != FileKind::Regular {
-            return Err(Errno::EINVAL);
+            return Err(NotOpened::NotRegular);
         }
-        reopen(&self.0)
+        Ok(reopen(&self.0)?)
     }
 }
 
@@ -168,12 +169,12 @@ impl Dir {
     ///
     /// # Errors
     ///
-    /// Those of openat(2); `EINVAL` for anything but a regular file.
-    pub fn open_regular(&self, name: &CStr) -> Result<(File, FileStat), Errno> {
+    /// Those of openat(2); it is no regular file.
+    pub fn open_regular(&self, name: &CStr) -> Result<(File, FileStat), NotOpened> {
         let place = again(|| openat(self, name, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty()))?;
         let stat = stat_at(&place, c"")?;
         if stat.kind != FileKind::Regular {
-            return Err(Errno::EINVAL);
+            return Err(NotOpened::NotRegular);
         }
         Ok((reopen(&place)?, stat))
     }

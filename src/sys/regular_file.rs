@@ -3,6 +3,7 @@
 
 use std::ffi::CStr;
 use std::fs::File;
+use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -11,6 +12,48 @@ use nix::fcntl::{AT_FDCWD, OFlag, openat, readlink};
 use nix::sys::stat::Mode;
 
 use super::stat::{FileKind, FileStat, stat_at};
+
+/// Why a file was not opened. What gpumap found out by itself has no error number, because
+/// a call can fail with any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotOpened {
+    /// A call failed.
+    #[error("{}", .0.desc())]
+    Call(Errno),
+    /// It is anything but a regular file.
+    #[error("it is no regular file")]
+    NotRegular,
+    /// Another file, or another version of it, is there by now.
+    #[error("it was replaced meanwhile")]
+    Replaced,
+}
+
+impl NotOpened {
+    /// The error number that a call would have failed with for this reason, for callers who
+    /// tell each failure.
+    pub fn errno(self) -> Errno {
+        match self {
+            Self::Call(errno) => errno,
+            Self::NotRegular => Errno::EINVAL,
+            Self::Replaced => Errno::ESTALE,
+        }
+    }
+}
+
+impl From<Errno> for NotOpened {
+    fn from(errno: Errno) -> Self {
+        Self::Call(errno)
+    }
+}
+
+impl From<NotOpened> for io::Error {
+    fn from(why: NotOpened) -> Self {
+        match why {
+            NotOpened::Call(errno) => errno.into(),
+            why => Self::other(why),
+        }
+    }
+}
 
 /// A regular file that was found and not opened (`O_PATH`): no driver, no file
 /// server and no holder of a lease has heard of it.
@@ -27,8 +70,8 @@ impl RegularFile {
     /// # Errors
     ///
     /// openat(2) or statx(2) failed (`EACCES` if a FUSE file system admits only its
-    /// owner); `EINVAL` for anything but a regular file.
-    pub fn find<Fd: AsFd>(dir: Fd, name: &CStr) -> Result<Self, Errno> {
+    /// owner), or it is no regular file.
+    pub fn find<Fd: AsFd>(dir: Fd, name: &CStr) -> Result<Self, NotOpened> {
         Self::new(openat(dir, name, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())?)
     }
 
@@ -37,13 +80,13 @@ impl RegularFile {
     /// # Errors
     ///
     /// As [`RegularFile::find`].
-    pub fn find_path(path: &Path) -> Result<Self, Errno> {
+    pub fn find_path(path: &Path) -> Result<Self, NotOpened> {
         Self::new(openat(AT_FDCWD, path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())?)
     }
 
-    fn new(place: OwnedFd) -> Result<Self, Errno> {
+    fn new(place: OwnedFd) -> Result<Self, NotOpened> {
         let stat = stat_at(&place, c"")?;
-        if stat.kind == FileKind::Regular { Ok(Self { place, stat }) } else { Err(Errno::EINVAL) }
+        if stat.kind == FileKind::Regular { Ok(Self { place, stat }) } else { Err(NotOpened::NotRegular) }
     }
 
     /// Its facts.
@@ -70,13 +113,13 @@ impl RegularFile {
     /// # Errors
     ///
     /// Those of openat(2); `EWOULDBLOCK` while another process has a lease for
-    /// writing on it, `ESTALE` if it is another file against all expectation.
-    pub fn open(&self) -> Result<File, Errno> {
+    /// writing on it. It is another file, against all expectation.
+    pub fn open(&self) -> Result<File, NotOpened> {
         let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
         let file = openat(AT_FDCWD, &self.path(), flags, Mode::empty())?;
         let stat = stat_at(&file, c"")?;
         let same = (stat.dev, stat.inode, stat.kind) == (self.stat.dev, self.stat.inode, FileKind::Regular);
-        if same { Ok(file.into()) } else { Err(Errno::ESTALE) }
+        if same { Ok(file.into()) } else { Err(NotOpened::Replaced) }
     }
 }
 
@@ -109,9 +152,9 @@ mod tests {
         assert_eq!((text.as_str(), found.stat().size), ("first", 5));
         assert!(found.name().unwrap().ends_with(b"/file (deleted)"));
         let dir = Dir::open(&directory).unwrap();
-        assert_eq!(RegularFile::find(&dir, c"file").unwrap_err(), Errno::EINVAL);
-        assert_eq!(RegularFile::find(&dir, c"none").unwrap_err(), Errno::ENOENT);
-        assert_eq!(RegularFile::find_path(Path::new("/dev/null")).unwrap_err(), Errno::EINVAL);
+        assert_eq!(RegularFile::find(&dir, c"file").unwrap_err(), NotOpened::NotRegular);
+        assert_eq!(RegularFile::find(&dir, c"none").unwrap_err(), Errno::ENOENT.into());
+        assert_eq!(RegularFile::find_path(Path::new("/dev/null")).unwrap_err(), NotOpened::NotRegular);
         std::fs::remove_dir_all(directory).unwrap();
     }
 }

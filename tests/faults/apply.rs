@@ -189,7 +189,7 @@ fn sweep_of(is_undo: bool) {
             let run = stage.run(&line, number, error);
             let Some(failed) = run.failed.clone() else { continue };
             // Then the cgroup is gone, as far as the kernel says, and nothing is to be done.
-            if is_undo && error == Errno::ENOENT && failed.target.ends_with("/patient") {
+            if is_undo && failed.may_say_absent(error) && failed.target.ends_with("/patient") {
                 continue;
             }
             if let Some(why) = wrong(&mut stage, &mut patient, &run, is_undo) {

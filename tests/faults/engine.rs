@@ -123,10 +123,21 @@ impl Drop for Plan {
 }
 
 impl Failed {
-    /// Whether the kernel can say by this call that something is not there: a call with a
-    /// name or a number, or one about what may have been removed since it was opened: a
-    /// process, a cgroup, a directory, a device in `/sys`. What is always there cannot.
-    pub fn may_say_absent(&self) -> bool {
+    /// Whether the kernel can say by this call and this error that something is not there.
+    /// `ESRCH` says it of processes, `ENODEV` of cgroups and of devices in `/sys`.
+    pub fn may_say_absent(&self, error: Errno) -> bool {
+        match error {
+            Errno::ENOENT => self.may_find_nothing(),
+            Errno::ESRCH => self.call.contains("pidfd") || self.kind().starts_with("/proc/N"),
+            Errno::ENODEV => self.target.contains("/sys/"),
+            _ => false,
+        }
+    }
+
+    /// Whether it is a call with a name or a number, or one about what may have been removed
+    /// since it was opened: a process, a cgroup, a directory, a device in `/sys`. What is
+    /// always there cannot be absent.
+    fn may_find_nothing(&self) -> bool {
         let names = [
             "open", "stat", "readlink", "access", "readdir", "getdents", "realpath", "BY_ID", "NEXT_ID",
             "unlink",

@@ -66,15 +66,15 @@ pub fn judge(normal: &Normal, line: &Line, run: &Run, failed: &Failed, error: Er
         None => code == 3,
     };
     let changes = differences(normal, &run.answer.facts);
-    let is_absent = error == Errno::ENOENT && failed.may_say_absent();
+    let is_absent = failed.may_say_absent(error);
     if is_incomplete {
         return incomplete(normal, line, run, code, &changes, is_absent);
     }
     let is_same = changes.is_empty() && code == normal.code;
     let is_allowed = match error {
-        Errno::ENOENT => is_absent && changes.flips().next().is_none(),
+        _ if is_absent => changes.flips().next().is_none(),
         // It is the answer of the kernel to a device that may not be opened.
-        Errno::EPERM => failed.call == "faccessat",
+        Errno::EPERM | Errno::EACCES => failed.call == "faccessat",
         // And to the question for a page of memory that went.
         Errno::EIO => failed.call == "pread64" && failed.target.ends_with("/mem"),
         _ => false,

@@ -19,8 +19,21 @@ use super::sweep;
 use super::violations::{self, Violation};
 
 /// What calls fail with.
-pub const ERRORS: [Errno; 7] =
-    [Errno::ENOMEM, Errno::EMFILE, Errno::EPERM, Errno::EIO, Errno::EINTR, Errno::EAGAIN, Errno::ENOENT];
+pub const ERRORS: [Errno; 13] = [
+    Errno::ENOMEM,
+    Errno::EMFILE,
+    Errno::EPERM,
+    Errno::EIO,
+    Errno::EINTR,
+    Errno::EAGAIN,
+    Errno::ENOENT,
+    Errno::ESRCH,
+    Errno::ENODEV,
+    Errno::EACCES,
+    Errno::EINVAL,
+    Errno::ENOSYS,
+    Errno::ESTALE,
+];
 
 /// How often a command runs without a fault, to see which facts are restless.
 const NORMAL_RUNS: usize = 4;

@@ -16,7 +16,7 @@ use crate::observe::error::ObserveError;
 use crate::observe::options::{CgroupTarget, Options, TargetPath};
 use crate::observe::problems::errno_of;
 use crate::observe::procfile::CgroupLines;
-use crate::sys::absence::{OrAbsent as _, is_absence};
+use crate::sys::absence::{OrAbsent as _, is_absence, is_removal};
 use crate::sys::dir::{Dir, FileSystem, is_plain_file, read_all};
 use crate::sys::retry::again;
 
@@ -110,7 +110,7 @@ impl Hierarchy {
     pub(in crate::observe) fn has(&self, path: CgroupPath<'_>) -> Result<bool, Errno> {
         match self.open(path) {
             Ok(_) => Ok(true),
-            Err(errno) if is_absence(errno) || is_no_cgroup(errno) => Ok(false),
+            Err(errno) if is_removal(errno) || is_no_cgroup(errno) => Ok(false),
             Err(errno) => Err(errno),
         }
     }
@@ -153,7 +153,7 @@ impl Hierarchy {
             Err(Errno::ENOTDIR | Errno::ELOOP) => {
                 Err(ObserveError::NotADirectory { path: target.to_owned() })
             }
-            Err(errno) if is_absence(errno) || is_no_cgroup(errno) => {
+            Err(errno) if is_removal(errno) || is_no_cgroup(errno) => {
                 Err(self.elsewhere(target).unwrap_or_else(missing))
             }
             Err(errno) => Err(open_error(target.to_owned(), errno)),
@@ -221,7 +221,7 @@ impl Hierarchy {
         let inside = mount.narrowed(path).and_then(|mount| self.mount.inside(&mount.root));
         let Some(inside) = inside else { return Ok(None) };
         let inside = CgroupPath::new(&inside);
-        let Some(there) = self.open(inside).or_absent()? else { return Ok(None) };
+        let Some(there) = self.open(inside).or_removed()? else { return Ok(None) };
         let is_it = there.stat()?.inode == dir.stat()?.inode;
         Ok(is_it.then(|| self.mount.point.join(OsStr::from_bytes(inside.relative()))))
     }

@@ -189,7 +189,7 @@ fn by_id(hierarchy: &Hierarchy, id: u64) -> Result<Option<CgroupPathBuf>, Errno>
     let Ok(below) = found.strip_prefix(root) else { return Ok(None) };
     // A cgroup that was removed has another path.
     let below = below_root(below);
-    let there = hierarchy.open(below.as_path()).or_absent()?;
+    let there = hierarchy.open(below.as_path()).or_removed()?;
     let is_it = there.map(|there| there.stat()).transpose()?.is_some_and(|stat| stat.inode == id);
     Ok(is_it.then_some(below))
 }
@@ -216,7 +216,7 @@ pub fn open_cgroup(options: &Options, path: &Text, id: u64) -> Result<Dir, Obser
     let named = || PathBuf::from(OsStr::from_bytes(path.as_bytes()));
     let gone = || ObserveError::NoSuchCgroup { path: named(), root: hierarchy.mount.point.clone() };
     let failed = |errno| ObserveError::Open { path: named(), errno };
-    let dir = hierarchy.open(CgroupPath::new(path)).or_absent().map_err(failed)?.ok_or_else(gone)?;
+    let dir = hierarchy.open(CgroupPath::new(path)).or_removed().map_err(failed)?.ok_or_else(gone)?;
     // Nothing that this says of an open directory means that it is not there.
     let stat = dir.stat().map_err(failed)?;
     if stat.inode == id { Ok(dir) } else { Err(gone()) }

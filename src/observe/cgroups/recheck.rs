@@ -17,7 +17,7 @@ use crate::model::{CgroupPath, ProblemCode};
 use crate::observation::{Answer, Attached, Cgroup};
 use crate::observe::problems::{Log, links_failed};
 use crate::observe::programs::cache::ProgramCache;
-use crate::sys::absence::is_absence;
+use crate::sys::absence::is_removal;
 use crate::sys::bpf;
 use crate::sys::dir::Dir;
 
@@ -87,7 +87,7 @@ fn ask_again(
         }
         let outcome = match open(hierarchy, cgroup) {
             Ok(dir) => refresh(&dir, cgroup, list_query, log),
-            Err(errno) if is_absence(errno) => Outcome::Gone,
+            Err(errno) if is_removal(errno) => Outcome::Gone,
             Err(errno) => {
                 log.failed(cgroup.path.lossy(), errno);
                 cgroup.effective = Answer::Missing(format!("it could not be asked again: {}", errno.desc()));

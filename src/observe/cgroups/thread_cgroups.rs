@@ -65,7 +65,7 @@ fn places(process: &Dir) -> Result<BTreeSet<Place>, String> {
     let (mut places, mut threads, mut more) = (BTreeSet::new(), 0, false);
     let end = Instant::now() + TIME;
     let mut failed = None;
-    let Some(tasks) = process.child(c"task").or_absent().map_err(unlisted)? else {
+    let Some(tasks) = process.child(c"task").or_ended().map_err(unlisted)? else {
         return Ok(places);
     };
     let listed = tasks.numbers(c".", |_, tid| {
@@ -78,7 +78,7 @@ fn places(process: &Dir) -> Result<BTreeSet<Place>, String> {
         }
         !more && failed.is_none()
     });
-    listed.or_absent().map_err(unlisted)?;
+    listed.or_ended().map_err(unlisted)?;
     match failed {
         Some(why) => Err(why),
         None if more => Err(format!("only {threads} of its threads were asked for their cgroups")),

@@ -15,7 +15,7 @@ use crate::observation::{Cgroup, Scope, Text, UnseenProcesses};
 use crate::observe::error::ObserveError;
 use crate::observe::options::CgroupTarget;
 use crate::observe::problems::Log;
-use crate::sys::absence::is_absence;
+use crate::sys::absence::is_removal;
 use crate::sys::dir::{Dir, DirStat};
 
 pub(in crate::observe) use super::query::VisitedCgroup;
@@ -252,14 +252,14 @@ impl Walker<'_> {
             Err(errno) => {
                 self.failed(errno);
                 let why = format!("they could not be listed: {}", errno.desc());
-                (!is_absence(errno)).then_some((Vec::new(), Some(UnseenProcesses { count: None, why })))
+                (!is_removal(errno)).then_some((Vec::new(), Some(UnseenProcesses { count: None, why })))
             }
         }
     }
 
     fn failed(&mut self, errno: Errno) {
         let what = self.here();
-        if is_absence(errno) {
+        if is_removal(errno) {
             self.log.add(ProblemCode::CgroupGone, what, "removed while it was read", "");
         } else {
             self.log.failed(what, errno);

@@ -12,7 +12,7 @@ use nix::errno::Errno;
 
 use crate::model::ProblemCode;
 use crate::observation::{GpuFacts, Problem};
-use crate::sys::absence::is_absence;
+use crate::sys::absence::{is_absence, is_removal};
 use crate::sys::dir::Dir;
 use crate::sys::retry::again;
 
@@ -172,8 +172,9 @@ fn read_regular(path: &Path, limit: usize) -> io::Result<Vec<u8>> {
 /// The problem that an error on `path` means; `None` if there is nothing at the
 /// path.
 fn problem(path: &str, error: &io::Error) -> Option<Problem> {
+    let says_so = if path.starts_with("/sys/") { is_removal } else { is_absence };
     let (code, why, needs) = match error.raw_os_error() {
-        Some(errno) if is_absence(Errno::from_raw(errno)) => return None,
+        Some(errno) if says_so(Errno::from_raw(errno)) => return None,
         // Above it something else than a directory is: nothing can be below.
         Some(libc::ENOTDIR) => return None,
         Some(libc::EPERM) if path.starts_with("/sys/class/kfd/") => (
@@ -193,9 +194,12 @@ mod tests {
 
     #[test]
     fn absent_is_no_problem() {
-        for errno in [libc::ENOENT, libc::ENODEV, libc::ENOTDIR] {
+        for errno in [libc::ENOENT, libc::ENOTDIR] {
             assert_eq!(problem("/proc/devices", &io::Error::from_raw_os_error(errno)), None);
         }
+        let removed = io::Error::from_raw_os_error(libc::ENODEV);
+        assert_eq!(problem("/sys/class/drm/card0/dev", &removed), None);
+        assert!(problem("/proc/devices", &removed).is_some());
     }
 
     /// Make sure that what cannot be looked at is a problem, and may be there.

@@ -18,6 +18,7 @@ use crate::observe::options::Options;
 use crate::observe::pinned::{NotRead, PinnedProcess};
 use crate::observe::problems::Log;
 use crate::observe::procfile::may_be_cut;
+use crate::sys::absence::OrAbsent as _;
 use crate::sys::dir::Dir;
 
 /// `cgroup.procs` is read up to this many bytes.
@@ -84,7 +85,7 @@ fn again(
     let mut wanted = Vec::new();
     for place in places {
         let Some(path) = cgroups.get(place) else { continue };
-        let text = log.there(path.lossy(), procs(hierarchy, path));
+        let text = log.found(path.lossy(), procs(hierarchy, path).or_removed());
         let pids = text.map(|text| parse_pids(&text).0).unwrap_or_default().into_iter();
         let new = pids.filter(|pid| !done.contains(pid));
         wanted.extend(new.map(|pid| Wanted { pid, cgroup: Some(place) }));

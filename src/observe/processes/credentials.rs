@@ -4,7 +4,7 @@
 use nix::errno::Errno;
 
 use crate::observe::pinned::uids;
-use crate::sys::absence::{OrAbsent as _, is_absence};
+use crate::sys::absence::{OrAbsent as _, is_end};
 use crate::sys::dir::Dir;
 use crate::sys::namespace;
 use crate::sys::stat::stat_at;
@@ -91,9 +91,9 @@ struct Outermost {
 /// `None` if the process is in gpumap's own namespace, has ended, or if the kernel has no
 /// user namespaces.
 fn outermost(process: &Dir, own: Option<u64>) -> Result<Option<Outermost>, Errno> {
-    let namespace = process.child(c"ns").and_then(|ns| namespace::open(&ns, c"user")).or_absent()?;
+    let namespace = process.child(c"ns").and_then(|ns| namespace::open(&ns, c"user")).or_ended()?;
     let Some(mut namespace) = namespace else {
-        let is_there = own.is_some() && !matches!(stat_at(process, c"stat"), Err(errno) if is_absence(errno));
+        let is_there = own.is_some() && !matches!(stat_at(process, c"stat"), Err(errno) if is_end(errno));
         return if is_there { Err(Errno::ENOENT) } else { Ok(None) };
     };
     let own = own.ok_or(Errno::ENOENT)?;

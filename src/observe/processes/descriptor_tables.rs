@@ -11,7 +11,7 @@ use nix::errno::Errno;
 
 use super::devices::{HeldDevices, descriptors};
 use crate::observe::pinned::{NotRead, PinnedProcess};
-use crate::sys::absence::is_absence;
+use crate::sys::absence::is_end;
 use crate::sys::dir::Dir;
 use crate::sys::pidfd::compare_files;
 
@@ -121,7 +121,7 @@ impl DescriptorTables<'_> {
         progress.vanished |= thread.as_ref().is_ok_and(is_ending);
         match read {
             Ok(()) => {}
-            Err(errno) if is_absence(errno) => {
+            Err(errno) if is_end(errno) => {
                 progress.vanished = true;
                 return;
             }

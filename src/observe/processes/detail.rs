@@ -17,7 +17,7 @@ use super::step_daemon;
 use super::vgpu::{Looked, TraceReader};
 use crate::observation::{Answer, Detail, Environment, Text};
 use crate::observe::pinned::{NotRead, PinnedProcess};
-use crate::sys::absence::is_absence;
+use crate::sys::absence::is_end;
 use crate::sys::dir::Dir;
 
 /// Bytes read of `auxv` and `maps`.
@@ -272,7 +272,7 @@ impl<'a> DetailReader<'a> {
         let read = dir.read_into(c"maps", &mut self.maps, MAPS_LIMIT);
         self.no_maps = match read {
             Ok(()) | Err(Errno::EFBIG) => None,
-            Err(errno) => Some(errno).filter(|errno| !is_absence(*errno)),
+            Err(errno) => Some(errno).filter(|errno| !is_end(*errno)),
         };
         match read {
             Ok(()) => {}

@@ -13,7 +13,7 @@ use super::mapped_files::{MappedFiles, mappings};
 use super::refusals::{ReadKind, Refusals};
 use crate::model::DeviceType;
 use crate::observation::HeldDevice;
-use crate::sys::absence::is_absence;
+use crate::sys::absence::is_end;
 use crate::sys::dir::Dir;
 use crate::sys::retry::again;
 use crate::sys::stat::{FileKind, FileStat, stat_at};
@@ -129,7 +129,7 @@ pub(super) fn mapped(
                     true
                 }
                 Ok(None) | Err(Errno::ESRCH) => false,
-                Err(errno) if !is_right(errno) && !is_absence(errno) => {
+                Err(errno) if !is_right(errno) && !is_end(errno) => {
                     unknown = true;
                     false
                 }
@@ -226,7 +226,7 @@ fn device(dir: &Dir, fds: &Dir, name: &CStr) -> Result<Option<FileStat>, Errno> 
 }
 
 fn is_closed(errno: Errno) -> bool {
-    is_absence(errno) || errno == Errno::EBADF
+    is_end(errno) || errno == Errno::EBADF
 }
 
 /// Whether the descriptor has the file open instead of only naming it; `None` if it

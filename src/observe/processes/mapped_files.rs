@@ -12,8 +12,9 @@ use nix::errno::Errno;
 
 use crate::elf::{Class, ElfError, ElfFile, Symbol, SymbolKind};
 use crate::observe::problems::errno_of;
-use crate::sys::absence::is_absence;
+use crate::sys::absence::is_end;
 use crate::sys::dir::Dir;
+use crate::sys::regular_file::NotOpened;
 use crate::sys::retry::again;
 use crate::sys::stat::{FileKind, FileStat, stat_at};
 
@@ -104,7 +105,7 @@ pub(super) struct MappedFiles {
 
 impl MappedFiles {
     /// The executable as an ELF file.
-    pub(super) fn executable(&mut self, dir: &Dir) -> Result<Rc<Result<Image, String>>, Errno> {
+    pub(super) fn executable(&mut self, dir: &Dir) -> Result<Rc<Result<Image, String>>, NotOpened> {
         let stat = stat_at(dir, c"exe")?;
         self.image(stat, Role::Program, || dir.open_regular(c"exe"))
     }
@@ -114,7 +115,7 @@ impl MappedFiles {
         &mut self,
         dir: &Dir,
         mapping: &Mapping<'_>,
-    ) -> Result<Rc<Result<Image, String>>, Errno> {
+    ) -> Result<Rc<Result<Image, String>>, NotOpened> {
         let (stat, name) = find(dir, mapping)?;
         self.image(stat, Role::Library, || dir.open_regular(&name))
     }
@@ -123,20 +124,21 @@ impl MappedFiles {
         &mut self,
         stat: FileStat,
         role: Role,
-        open: impl FnOnce() -> Result<(File, FileStat), Errno>,
-    ) -> Result<Rc<Result<Image, String>>, Errno> {
+        open: impl FnOnce() -> Result<(File, FileStat), NotOpened>,
+    ) -> Result<Rc<Result<Image, String>>, NotOpened> {
         if let Some(known) = self.images.get(&(version(&stat), role)) {
             return Ok(Rc::clone(known));
         }
         let (file, now) = open()?;
         if version(&now) != version(&stat) {
-            return Err(Errno::ESTALE);
+            return Err(NotOpened::Replaced);
         }
         let image = match read(&file, role) {
             // Says nothing of the file, and nothing that holds for the next process: what
             // is open is there.
             Err(ElfError::Unreadable(error)) => {
-                return Err(Some(errno_of(&error)).filter(|errno| !is_absence(*errno)).unwrap_or(Errno::EIO));
+                let errno = Some(errno_of(&error)).filter(|errno| !is_end(*errno));
+                return Err(errno.unwrap_or(Errno::EIO).into());
             }
             image => Rc::new(image.map_err(|error| error.to_string())),
         };

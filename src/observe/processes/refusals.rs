@@ -41,9 +41,6 @@ const KINDS: [(&str, Option<ProcessPart>); 9] = [
     ("memory and mappings", None),
     ("memory and descriptors", None),
 ];
-/// What no call failed with: a kernel without `pagemap`, what is no regular file, and a
-/// file in the place of another.
-const NO_FAILURES: [Errno; 3] = [Errno::ENOSYS, Errno::EINVAL, Errno::ESTALE];
 /// The reason for kinds that take no right.
 const TOO_LONG: &str = "it is too long: devices that are mapped may be missing";
 /// Processes of one kind.
@@ -124,8 +121,7 @@ impl Refusals {
     }
 
     /// The reason for an [`Answer::Missing`](crate::observation::Answer) in one
-    /// clause. A refusal and a failure are counted; an end of the process, and what this
-    /// kernel does not have, is neither.
+    /// clause. A refusal and a failure are counted; an end of the process is neither.
     pub(in crate::observe) fn why(&self, kind: ReadKind, errno: Errno) -> String {
         match errno {
             Errno::EACCES | Errno::EPERM => {
@@ -137,9 +133,7 @@ impl Refusals {
             }
             Errno::ENOENT | Errno::ESRCH => "it has ended".to_owned(),
             errno => {
-                if !NO_FAILURES.contains(&errno) {
-                    self.failed(kind, errno);
-                }
+                self.failed(kind, errno);
                 format!("cannot read {}: {errno}", KINDS[kind as usize].0)
             }
         }
@@ -243,14 +237,17 @@ mod tests {
     }
 
     /// Make sure that a call that failed is a problem with its reason, and that the end of
-    /// a process and what a kernel does not have are none.
+    /// a process is none.
     #[test]
     fn failures() {
         let why = |errno| told(|refusals| drop(refusals.why(ReadKind::Image, errno)));
         let of = "the C libraries of 1 process: i/o error (4294967295 (ended))";
         assert_eq!(why(Errno::EIO), [of]);
-        for none in [Errno::ENOENT, Errno::ESRCH, Errno::ENOSYS] {
+        for none in [Errno::ENOENT, Errno::ESRCH] {
             assert_eq!(why(none), Vec::<String>::new(), "{none}");
+        }
+        for failure in [Errno::EINVAL, Errno::ENOSYS, Errno::ESTALE, Errno::ENODEV] {
+            assert_eq!(why(failure).len(), 1, "{failure}");
         }
         let refused = told(|refusals| drop(refusals.why(ReadKind::Exe, Errno::EACCES)));
         assert!(refused[0].starts_with("/proc/PID/exe of 1 process: permission denied"), "{refused:?}");

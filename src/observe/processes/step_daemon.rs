@@ -14,7 +14,7 @@ use crate::observe::cgroups::hierarchy::Hierarchy;
 use crate::observe::options::Options;
 use crate::observe::pinned::{NotRead, PinnedProcess};
 use crate::owner::{job_of_socket, job_of_title};
-use crate::sys::absence::{OrAbsent as _, is_absence};
+use crate::sys::absence::{OrAbsent as _, is_end};
 use crate::sys::dir::Dir;
 
 /// Bytes read of `net/unix`, some hundred thousand sockets.
@@ -107,7 +107,7 @@ fn inodes(process: &Dir) -> Result<Vec<u64>, Errno> {
     let (fds, mut inodes, mut seen) = (process.child(c"fd")?, Vec::new(), 0);
     let mut failed = None;
     fds.numbers(c".", |name, _| {
-        match fds.link(name).or_absent() {
+        match fds.link(name).or_ended() {
             Ok(link) => inodes.extend(link.and_then(|link| inode(&link))),
             Err(errno) => failed = Some(errno),
         }
@@ -171,7 +171,7 @@ pub(super) fn of_process(process: &PinnedProcess) -> Result<Text, NotRead> {
             }
             Err(Errno::EACCES | Errno::EPERM | Errno::EOPNOTSUPP) => Ok(Text::default()),
             // It is exiting, and has no memory any more.
-            Err(errno) if is_absence(*errno) => Ok(Text::default()),
+            Err(errno) if is_end(*errno) => Ok(Text::default()),
             Err(errno) => Err(process.failed("/mem", *errno)),
         })
     });

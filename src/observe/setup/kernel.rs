@@ -128,7 +128,7 @@ pub(super) fn running(proc: &Path) -> Answer<Vec<String>> {
         let (mut text, mut unread) = (Vec::new(), None);
         dir.numbers(c".", |name, _| {
             let read = dir.child(name).and_then(|process| process.read_into(c"comm", &mut text, LIMIT));
-            match read.or_absent() {
+            match read.or_ended() {
                 Ok(Some(())) => {
                     let comm = text.trim_ascii_end();
                     found.extend(KNOWN.iter().filter(|known| known.as_bytes() == comm));

@@ -13,6 +13,7 @@ use nix::sys::stat::fstat;
 use crate::observe::problems::Log;
 use crate::sys::absence::OrAbsent as _;
 use crate::sys::dir::{Dir, read_all};
+use crate::sys::regular_file::NotOpened;
 use crate::sys::retry::again;
 use crate::sys::stat::{FileKind, stat_at};
 use crate::unit::{device_lines, drop_in_names};
@@ -197,7 +198,8 @@ impl UnitFiles {
             Some(stat) if is_mask(stat) => return Ok(None),
             Some(_) => {}
         }
-        let Some((file, _)) = dir.open_regular(&name).or_absent()? else { return Ok(Some(String::new())) };
+        let opened = dir.open_regular(&name).map_err(NotOpened::errno);
+        let Some((file, _)) = opened.or_absent()? else { return Ok(Some(String::new())) };
         read_all(&file, &mut self.buffer, FILE_LIMIT)?;
         Ok(Some(device_lines(&self.buffer, section)))
     }

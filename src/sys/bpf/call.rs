@@ -210,10 +210,10 @@ pub struct BpfError {
 }
 
 impl BpfError {
-    /// The object does not exist (any more): `ENOENT`, or `ENODEV` for a cgroup
-    /// that is being removed.
+    /// The object does not exist (any more): `ENOENT`, also of a cgroup that was removed
+    /// (`css_tryget_online_from_dir` in `kernel/cgroup/cgroup.c`).
     pub fn is_gone(&self) -> bool {
-        matches!(self.errno, libc::ENOENT | libc::ENODEV)
+        self.errno == libc::ENOENT
     }
 
     /// A capability is missing, or a security module said no.

@@ -147,7 +147,7 @@ const LIMIT: usize = 4 << 20;
 pub(super) fn drivers(proc: &Path, pid: u32) -> Option<Drivers> {
     let mut text = Vec::new();
     let file = Dir::open(&proc.join(pid.to_string())).and_then(|dir| dir.open_file(c"maps"));
-    match file.and_then(|file| read_all(&file, &mut text, LIMIT)).or_absent() {
+    match file.and_then(|file| read_all(&file, &mut text, LIMIT)).or_ended() {
         Ok(Some(())) if !text.is_empty() => {}
         Ok(_) => return None,
         // It may map any of them.

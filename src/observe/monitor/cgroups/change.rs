@@ -15,6 +15,7 @@ use crate::observe::problems::Log;
 use crate::observe::programs::{cache, symbols};
 use crate::observe::{clock, gpu};
 use crate::owner;
+use crate::sys::absence::OrAbsent as _;
 use crate::sys::bpf::{ListKind, query};
 use crate::sys::dir::Dir;
 
@@ -153,7 +154,7 @@ impl MonitoredCgroups {
             Some((own, revision, effective))
         };
         let asked = self.nodes.with_dir(&self.hierarchy, path, ask);
-        log.there(path.lossy(), asked).flatten()
+        log.found(path.lossy(), asked.or_removed()).flatten()
     }
 
     fn fill_links(&mut self, paths: &[Text], log: &mut Log) {

@@ -15,7 +15,7 @@ use crate::model::ProblemCode;
 use crate::observation::{Answer, Attached, Cgroup, Program, Text};
 use crate::observe::problems::Log;
 use crate::observe::programs::{cache, symbols};
-use crate::sys::absence::is_absence;
+use crate::sys::absence::is_removal;
 use crate::sys::bpf::{ListKind, query};
 use crate::sys::dir::Dir;
 
@@ -107,7 +107,7 @@ impl MonitoredCgroups {
         let ask = |dir: &Dir| (query(dir.as_fd(), ListKind::Own), links(dir));
         let (own, links) = match self.nodes.with_dir(&self.hierarchy, path, ask) {
             Ok(answers) => answers,
-            Err(errno) if is_absence(errno) => return Comparison::Gone,
+            Err(errno) if is_removal(errno) => return Comparison::Gone,
             Err(errno) => {
                 log.failed(path.lossy(), errno);
                 return Comparison::Same;
@@ -158,7 +158,7 @@ impl MonitoredCgroups {
                 None => continue,
                 Some(Ok(names)) => names,
                 // The next check finds it gone.
-                Some(Err(errno)) if is_absence(errno) => continue,
+                Some(Err(errno)) if is_removal(errno) => continue,
                 Some(Err(errno)) => {
                     log.failed(path.lossy(), errno);
                     self.rescan_at = Instant::now();
@@ -207,7 +207,7 @@ impl MonitoredCgroups {
             }
             match children {
                 Ok(children) => ahead.extend(children),
-                Err(errno) if is_absence(errno) => {}
+                Err(errno) if is_removal(errno) => {}
                 Err(errno) => {
                     log.failed(path.lossy(), errno);
                     self.rescan_at = Instant::now();

@@ -14,6 +14,7 @@ use crate::observation::{Answer, Environment};
 use crate::observe::processes::mapped_files::{Image, MappedFiles, Mapping, mappings};
 use crate::observe::processes::memory::{Fault, Memory, StringReader, word};
 use crate::sys::dir::Dir;
+use crate::sys::regular_file::NotOpened;
 
 /// Entries that are read, and how often reading is tried.
 const ENTRIES: usize = 1 << 20;
@@ -226,6 +227,15 @@ pub(in crate::observe::processes) enum NoEnviron {
 impl From<Errno> for NoEnviron {
     fn from(errno: Errno) -> Self {
         Self::Errno(errno)
+    }
+}
+
+impl From<NotOpened> for NoEnviron {
+    fn from(why: NotOpened) -> Self {
+        match why {
+            NotOpened::Call(errno) => Self::Errno(errno),
+            why => Self::Reason(format!("a file that it maps cannot be read: {why}")),
+        }
     }
 }
 

@@ -16,6 +16,7 @@ use crate::observation::{Answer, FileFacts, LARGEST_REGION, MappedFile, RegionCo
 use crate::observe::pinned::NotRead;
 use crate::observe::processes::mapped_files::{Mapping, find, mappings};
 use crate::sys::dir::Dir;
+use crate::sys::regular_file::NotOpened;
 use crate::sys::stat::{FileKind, FileStat};
 
 /// How the libraries' files are named: `libvgpu.so`, `libvgpu.so.v2.5.0`.
@@ -171,7 +172,7 @@ impl RegionReader {
         &mut self,
         mapping: &Mapping<'_>,
         found: &FileStat,
-        opened: Result<(File, FileStat), Errno>,
+        opened: Result<(File, FileStat), NotOpened>,
         user: Option<u32>,
     ) -> Option<RegionContents> {
         let bytes = match opened {
@@ -220,12 +221,12 @@ impl RegionReader {
 
 /// What was found below the root of a process, which may refuse to be looked at in any way;
 /// an error where the kernel had no room for the look.
-pub(super) fn found<T>(found: Result<T, Errno>) -> Result<Option<T>, NotRead> {
-    match found {
+pub(super) fn found<T>(found: Result<T, impl Into<NotOpened>>) -> Result<Option<T>, NotRead> {
+    match found.map_err(Into::into) {
         Ok(found) => Ok(Some(found)),
-        Err(errno @ (Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM | Errno::EIO | Errno::EAGAIN)) => {
-            Err(NotRead::Failed("/root", errno))
-        }
+        Err(NotOpened::Call(
+            errno @ (Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM | Errno::EIO | Errno::EAGAIN),
+        )) => Err(NotRead::Failed("/root", errno)),
         // What it refuses to show is not there for its library either.
         Err(_) => Ok(None),
     }
@@ -291,13 +292,16 @@ pub(super) fn facts(stat: &FileStat) -> FileFacts {
 }
 
 /// Why a file was not read, one clause.
-pub(super) fn why(errno: Errno) -> String {
+pub(super) fn why(not_opened: impl Into<NotOpened>) -> String {
+    let errno = match not_opened.into() {
+        NotOpened::Call(errno) => errno,
+        why => return why.to_string(),
+    };
     match errno {
         Errno::EACCES | Errno::EPERM => {
             "not allowed to look behind its mapping: needs CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE".to_owned()
         }
         Errno::EWOULDBLOCK => "another process has a lease on it".to_owned(),
-        Errno::EINVAL => "it is no regular file".to_owned(),
         Errno::ENOSYS => "needs Linux 5.6".to_owned(),
         errno => format!("it cannot be opened: {errno}"),
     }
