@@ -12,13 +12,15 @@
 #   MINUTES=N            what is not over by then is stopped, and has failed (chosen: 14)
 #   PAGE=FILE            writes the table into this page too (docs/where-it-runs.md)
 #
-# The oldest one has the devices controller of cgroup v1 beside cgroup2, the others cgroup2
-# alone. The newest kernel but one runs twice more, locked down for integrity and for
+# The kernels are Debian's, and but for the chosen tests Ubuntu's as well. The oldest of
+# Debian's has the devices controller of cgroup v1 beside cgroup2, the others cgroup2
+# alone. Debian's newest kernel but one runs twice more, locked down for integrity and for
 # confidentiality, with kernel::restricted alone.
 #
 # The machines run the binaries that cargo built here. They are emulated, so everything in
 # them takes some twenty times as long. Needs root and the packages qemu-system-x86,
-# qemu-system-common (or virtiofsd), busybox-static, cpio, xz-utils, python3.
+# qemu-system-common (or virtiofsd), busybox-static, cpio, xz-utils, python3; zstd for
+# Ubuntu's kernels.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 into=$PWD/target/machines
@@ -46,6 +48,7 @@ modules() {
 mkdir -p "$into"
 # All of them take three times as long if they were not optimised.
 if [ "${1:-chosen}" != chosen ]; then
+    needs zstd
     export CARGO_PROFILE_DEV_OPT_LEVEL=1 CARGO_TARGET_DIR=$PWD/target/optimised
 fi
 binaries cargo
@@ -91,10 +94,17 @@ start() {
 
 tests/machines/kernels.sh "$into/kernels" > "$into/found"
 read -r oldest _ < "$into/found"
+: > "$into/ubuntu"
+ubuntus() { DISTRIBUTION=ubuntu tests/machines/kernels.sh "$into/kernels" > "$into/ubuntu"; }
+if [ "${1:-chosen}" != chosen ] && ! ubuntus; then
+    echo "machines.sh: Ubuntu's kernels cannot be had" >&2
+    # Those that are asked for may be Debian's.
+    [ -n "${KERNELS:-}" ] || exit 1
+fi
 end=$((SECONDS + minutes * 60))
 while read -r release dir; do
     ! is_wanted "$release" || start "$release" "$dir" "" "${wanted[@]}"
-done < "$into/found"
+done < <(cat "$into/found" && sed 's/ /-ubuntu /' "$into/ubuntu")
 [ ${#names[@]} -gt 0 ] || { echo "machines.sh: no kernel was found" >&2; exit 1; }
 read -r release dir < <(tail -2 "$into/found")
 if is_wanted "$release" && [[ ${1:-all} == all || " $* " == *" kernel::restricted "* ]]; then

@@ -12,7 +12,8 @@
 #                this machine's; the working directory is at its own place in it
 #
 # By emulation (TCG), which works everywhere and is some twenty times slower than the
-# machine. Needs qemu-system-x86 or qemu-system-arm, virtiofsd, busybox-static, cpio, xz-utils.
+# machine. Needs qemu-system-x86 or qemu-system-arm, virtiofsd, busybox-static, cpio, xz-utils; zstd
+# for newer kernels of Ubuntu.
 set -euo pipefail
 kernel=$(realpath "$1")
 command=$2
@@ -47,6 +48,7 @@ for module in "${modules[@]}"; do
     file=$(find "$kernel" -name "$module.ko*" -print -quit)
     case $file in
     *.xz) xz -dc "$file" > "$root/modules/$module.ko" ;;
+    *.zst) zstd -dcq "$file" > "$root/modules/$module.ko" ;;
     ?*) cp "$file" "$root/modules/$module.ko" ;;
     esac
 done
