@@ -33,6 +33,12 @@ pub fn is_removal(errno: Errno) -> bool {
     matches!(errno, Errno::ENOENT | Errno::ENODEV)
 }
 
+/// The error number of a call about what is open already: that is there, so none says that
+/// it is not.
+pub fn of_open(errno: Errno) -> Errno {
+    if is_end(errno) || is_removal(errno) { Errno::EIO } else { errno }
+}
+
 /// Tells absence from failure in the result of a call.
 pub trait OrAbsent<T, E>: Sized {
     /// `None` where the call failed with an error number that `says_so`.
@@ -143,6 +149,7 @@ mod tests {
             assert_eq!(said(failure), [false; 3], "{failure}");
         }
         assert_eq!(Ok::<_, Errno>(1).or_absent(), Ok(Some(1)));
+        assert_eq!([Errno::ESRCH, Errno::EMFILE].map(of_open), [Errno::EIO, Errno::EMFILE]);
         assert!(io::Error::other("no errno").raw_os_error().is_none());
     }
 }

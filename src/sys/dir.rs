@@ -15,6 +15,7 @@ use nix::sys::stat::{Mode, SFlag, fstat, major, minor};
 use nix::sys::statfs::{CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, fstatfs};
 use nix::unistd::read;
 
+use super::absence::of_open;
 use super::regular_file::NotOpened;
 use super::retry::again;
 use super::stat::{FileKind, FileStat, stat_at};
@@ -37,7 +38,7 @@ impl PathHandle {
     /// Those of openat(2), `EWOULDBLOCK` where another process has a lease; it is no
     /// regular file.
     pub fn open_regular(&self) -> Result<File, NotOpened> {
-        if stat_at(&self.0, c"")?.kind != FileKind::Regular {
+        if stat_at(&self.0, c"").map_err(of_open)?.kind != FileKind::Regular {
             return Err(NotOpened::NotRegular);
         }
         Ok(reopen(&self.0)?)
@@ -172,7 +173,7 @@ impl Dir {
     /// Those of openat(2); it is no regular file.
     pub fn open_regular(&self, name: &CStr) -> Result<(File, FileStat), NotOpened> {
         let place = again(|| openat(self, name, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty()))?;
-        let stat = stat_at(&place, c"")?;
+        let stat = stat_at(&place, c"").map_err(of_open)?;
         if stat.kind != FileKind::Regular {
             return Err(NotOpened::NotRegular);
         }
@@ -193,7 +194,7 @@ impl Dir {
             .resolve(ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS);
         // EAGAIN: somebody renamed something on the way.
         let place = again(|| openat2(self, path, how))?;
-        let stat = stat_at(&place, c"")?;
+        let stat = stat_at(&place, c"").map_err(of_open)?;
         Ok((PathHandle(place), stat))
     }
 
@@ -293,7 +294,7 @@ fn read_to<Fd: AsFd>(file: Fd, buffer: &mut Vec<u8>, limit: usize, end: End) -> 
 /// `EISDIR` for a directory, `ENOTSUP` where /proc is not mounted.
 pub fn open_readable(path: &Path) -> Result<File, Errno> {
     let place = again(|| openat(AT_FDCWD, path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty()))?;
-    let stat = again(|| fstat(&place))?;
+    let stat = again(|| fstat(&place)).map_err(of_open)?;
     match SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) {
         SFlag::S_IFREG | SFlag::S_IFIFO => reopen(&place),
         SFlag::S_IFCHR if is_harmless(major(stat.st_rdev), minor(stat.st_rdev)) => reopen(&place),
@@ -315,7 +316,7 @@ fn reopen(place: &OwnedFd) -> Result<File, Errno> {
     match again(|| openat(AT_FDCWD, link.as_str(), flags, Mode::empty())) {
         // The file itself was found: what is missing is /proc.
         Err(Errno::ENOENT) => Err(Errno::ENOTSUP),
-        opened => opened.map(File::from),
+        opened => opened.map(File::from).map_err(of_open),
     }
 }
 

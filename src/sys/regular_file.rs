@@ -11,6 +11,7 @@ use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, openat, readlink};
 use nix::sys::stat::Mode;
 
+use super::absence::of_open;
 use super::stat::{FileKind, FileStat, stat_at};
 
 /// Why a file was not opened. What gpumap found out by itself has no error number, because
@@ -85,7 +86,7 @@ impl RegularFile {
     }
 
     fn new(place: OwnedFd) -> Result<Self, NotOpened> {
-        let stat = stat_at(&place, c"")?;
+        let stat = stat_at(&place, c"").map_err(of_open)?;
         if stat.kind == FileKind::Regular { Ok(Self { place, stat }) } else { Err(NotOpened::NotRegular) }
     }
 
@@ -117,7 +118,7 @@ impl RegularFile {
     pub fn open(&self) -> Result<File, NotOpened> {
         let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
         let file = openat(AT_FDCWD, &self.path(), flags, Mode::empty())?;
-        let stat = stat_at(&file, c"")?;
+        let stat = stat_at(&file, c"").map_err(of_open)?;
         let same = (stat.dev, stat.inode, stat.kind) == (self.stat.dev, self.stat.inode, FileKind::Regular);
         if same { Ok(file.into()) } else { Err(NotOpened::Replaced) }
     }

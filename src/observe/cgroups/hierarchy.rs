@@ -290,7 +290,7 @@ fn nearest(candidates: &[Mount], path: &Path) -> Option<Mount> {
 
 /// Whether an error of opening says that the path is none of a cgroup.
 fn is_no_cgroup(errno: Errno) -> bool {
-    matches!(errno, Errno::ENOTDIR | Errno::ELOOP | Errno::ENAMETOOLONG | Errno::EINVAL)
+    matches!(errno, Errno::ENOTDIR | Errno::ELOOP | Errno::ENAMETOOLONG)
 }
 
 /// Whether every uid is itself in gpumap's user namespace (user_namespaces(7)). A

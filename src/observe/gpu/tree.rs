@@ -95,10 +95,14 @@ impl<'a> Tree<'a> {
                 let target = target.to_string_lossy().into_owned();
                 self.facts.links.insert(path.to_owned(), target);
             }
-            // Something else than a link is there.
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) && self.is_no_link(path) => {}
             Err(error) => self.failed(path, &error),
         }
+    }
+
+    /// Whether something else than a link is there.
+    fn is_no_link(&self, path: &str) -> bool {
+        again(|| fs::symlink_metadata(self.real(path))).is_ok_and(|there| !there.is_symlink())
     }
 
     /// Whether a directory is there. One that cannot be looked at is a problem, and may

@@ -12,7 +12,7 @@ use nix::errno::Errno;
 
 use crate::elf::{Class, ElfError, ElfFile, Symbol, SymbolKind};
 use crate::observe::problems::errno_of;
-use crate::sys::absence::is_end;
+use crate::sys::absence::of_open;
 use crate::sys::dir::Dir;
 use crate::sys::regular_file::NotOpened;
 use crate::sys::retry::again;
@@ -134,11 +134,9 @@ impl MappedFiles {
             return Err(NotOpened::Replaced);
         }
         let image = match read(&file, role) {
-            // Says nothing of the file, and nothing that holds for the next process: what
-            // is open is there.
+            // Says nothing of the file, and nothing that holds for the next process.
             Err(ElfError::Unreadable(error)) => {
-                let errno = Some(errno_of(&error)).filter(|errno| !is_end(*errno));
-                return Err(errno.unwrap_or(Errno::EIO).into());
+                return Err(of_open(errno_of(&error)).into());
             }
             image => Rc::new(image.map_err(|error| error.to_string())),
         };
