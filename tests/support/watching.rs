@@ -1,5 +1,6 @@
 //! A running `gpumap watch`, and a cgroup whose processes it follows.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, ErrorKind};
 use std::os::unix::fs::FileExt as _;
@@ -17,6 +18,9 @@ use gpumap::report::Event;
 
 use super::host::Host;
 use super::wait::{eventually, patience};
+
+/// `BPF_PROG_TYPE_RAW_TRACEPOINT`.
+const PROG_TYPE_RAW_TRACEPOINT: u64 = 17;
 
 /// The options of gcc for control-flow protection.
 pub const PROTECTED: &str = if cfg!(target_arch = "aarch64") {
@@ -98,6 +102,24 @@ pub fn is_probed(pid: u32, is_file: impl Fn(&str) -> bool) -> bool {
         memory.read_exact_at(&mut found, start).unwrap();
         !meant.starts_with(&found)
     })
+}
+
+/// How often the kernel did not run programs at tracepoints that this process holds, as the
+/// kernel itself counts it (Linux 5.12 and later): 7.2 leaves them out where they interrupt
+/// each other, and does not say whose events these were. `process` is a pid, or `self`.
+pub fn left_out(process: &str) -> u64 {
+    let field = |text: &str, name: &str| -> Option<u64> {
+        text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+    };
+    let mut counts = BTreeMap::new();
+    for file in fs::read_dir(format!("/proc/{process}/fdinfo")).unwrap().flatten() {
+        // It opens and closes files meanwhile.
+        let text = fs::read_to_string(file.path()).unwrap_or_default();
+        if field(&text, "prog_type:") == Some(PROG_TYPE_RAW_TRACEPOINT) {
+            counts.insert(field(&text, "prog_id:"), field(&text, "recursion_misses:").unwrap_or(0));
+        }
+    }
+    counts.values().sum()
 }
 
 /// Removes what tests left behind that were killed: empty cgroups whose name

@@ -16,7 +16,7 @@ use gpumap::observation::{Activity, GpuApi, ProcessActivity, Uncovered};
 use crate::support::host::{self, Host};
 use crate::support::kernel;
 use crate::support::wait::within;
-use crate::support::watching::{PROTECTED, Place};
+use crate::support::watching::{PROTECTED, Place, left_out};
 
 /// This machine, unless its kernel is too old to say which function was called.
 pub fn shared() -> Option<Host> {
@@ -281,10 +281,15 @@ pub fn libraries_until(session: &mut Session, many: usize) {
 }
 
 /// What found no room in the tables of sums. Mappings are of all processes of the
-/// machine: a busy one may have more than the kernel keeps.
+/// machine: a busy one may have more than the kernel keeps. Nor do records of nobody count
+/// that were not made because the kernel left programs out, which it says itself.
 pub fn lost(reading: &Activity) -> Vec<(CountTable, u64)> {
     let lost = reading.lost.iter().filter(|lost| lost.map != CountTable::Mappings);
-    lost.map(|lost| (lost.map.clone(), lost.count)).collect()
+    let counted = lost.map(|lost| match (&lost.map, lost.uid) {
+        (CountTable::Records, None) => (lost.map.clone(), lost.count.saturating_sub(left_out("self"))),
+        _ => (lost.map.clone(), lost.count),
+    });
+    counted.filter(|(_, count)| *count != 0).collect()
 }
 
 /// All launches of a process.

@@ -201,7 +201,7 @@ fn out_of_scope() {
     let mut client = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     bench::read_line(&mut client, "stopped");
     victim_is_exact(&bench, &mut session, "out of scope");
-    assert!(bench::lost(&session.read().unwrap()).is_empty());
+    assert_eq!(bench::lost(&session.read().unwrap()), []);
     end(vec![client]);
 }
 
