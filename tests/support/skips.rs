@@ -7,6 +7,8 @@
 use std::io::Write as _;
 use std::sync::Mutex;
 
+use super::wait::is_emulated;
+
 /// The tests that may be skipped, a line each: binary, test, reason.
 const ALLOWED: &str = include_str!("../../.ci/skips");
 
@@ -24,6 +26,15 @@ pub fn skip(why: &str) {
 
 /// The same for what the running kernel is too old for, which its release tells.
 pub fn too_old(why: &str) {
+    let thread = std::thread::current();
+    note(thread.name().unwrap_or("a thread").to_owned(), why);
+}
+
+/// The same for what is fetched from elsewhere: an emulated machine has no network.
+pub fn unreachable(why: &str) {
+    if !is_emulated() {
+        return skip(why);
+    }
     let thread = std::thread::current();
     note(thread.name().unwrap_or("a thread").to_owned(), why);
 }

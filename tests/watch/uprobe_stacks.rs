@@ -9,7 +9,7 @@ use std::fs;
 use gpumap::loader::interface::{ACTIVITY, ACTIVITY_SESSION, INTERCEPTION, SESSION, WATCH};
 use gpumap::loader::{self, ObjectSpec};
 
-use crate::support::{bpf, host, inspect};
+use crate::support::{bpf, host, inspect, kernel};
 
 /// `add r9, gs:[…]`, with which x86-64 finds the stack of a processor.
 const STACK_OF_PROCESSOR: &[u8] = &[0x65, 0x4c, 0x03, 0x0c, 0x25];
@@ -42,7 +42,10 @@ fn no_stack_of_a_processor() {
     let Some(_host) = host::shared() else { return };
     let control = inspect::machine_code(&bpf::probe_with_stack()).unwrap();
     if !has_stack_of_processor(&control.code) {
-        return host::skip("this kernel keeps no stacks for each processor (before Linux 6.13)");
+        if !kernel::needs(6, 13, "a stack for each processor") {
+            return;
+        }
+        return host::skip("this kernel keeps no stacks for each processor");
     }
     let loader = loader::shared().unwrap();
     let whole = |object, session, multi| ObjectSpec { session, multi, ..ObjectSpec::whole(object) };

@@ -9,7 +9,7 @@ use std::process::Command;
 use gpumap::activity::Mode;
 
 use super::bench::{self, Bench, compare, compare_threads, launches};
-use crate::support::host;
+use crate::support::skips;
 
 /// Make sure that a library that takes the place of another one, as a package manager
 /// puts it there, is counted beside the old one, which is in use still.
@@ -104,7 +104,7 @@ fn python_bindings() {
     let Some(root) = bench::shared() else { return };
     let packages = match bindings() {
         Ok(packages) => packages,
-        Err(why) => return host::skip(&format!("NVIDIA's Python bindings cannot be had: {why}")),
+        Err(why) => return skips::unreachable(&format!("NVIDIA's Python bindings cannot be had: {why}")),
     };
     let bench = Bench::new(&root);
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/c/cuda/bindings.py");
