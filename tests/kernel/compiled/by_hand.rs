@@ -44,6 +44,9 @@ use crate::support::{host, inspect, kernel};
 /// The driver about which questions change something: asked about first.
 const TRIGGER: u32 = 7;
 
+/// The first kernel with `BPF_F_PREORDER`.
+const FIRST_PREORDER: (u32, u32) = (6, 15);
+
 /// Programs that are compared beside each other.
 const WORKERS: usize = 2;
 
@@ -155,6 +158,10 @@ fn one(
     let (snapshot, devices) = (scratch.join("snapshot.json"), devices());
     let cgroup = bench.leaf().path().to_owned();
     let attachments = attachments(text, &loaded);
+    if attachments.iter().any(|one| one.flags & PREORDER != 0) && kernel::release() < FIRST_PREORDER {
+        println!("{name}: cannot be attached first");
+        return Ok(());
+    }
     let allowed = bench.ask_after(&attachments, &devices, || law::snapshot(&cgroup, &snapshot));
     let asked = Asked { snapshot, cgroup: cgroup.to_string_lossy().into_owned(), devices, allowed };
     law::agree(&asked, way.views).map_err(|difference| format!("{name}: {difference}"))?;
