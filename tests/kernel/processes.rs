@@ -164,7 +164,9 @@ fn races() {
             let live = detail(&victim).live;
             let Some(environment) = live.known() else {
                 let why = live.missing().unwrap();
-                let is_late = is_emulated() && why == "it takes too long to read";
+                // On an emulated machine one look may take longer than its reader waits.
+                let is_slow = ["it takes too long to read", "its memory does not answer"];
+                let is_late = is_emulated() && is_slow.iter().any(|slow| why.starts_with(slow));
                 assert!(is_late || why == "it changes while it is read", "{why}");
                 continue;
             };
@@ -308,16 +310,33 @@ fn without_rights() {
         assert!(detail.exe.missing().is_some());
     }
     let detail = seen.processes[2].detail.as_ref().unwrap();
-    assert_eq!(values(&detail.at_exec), ["0"]);
-    if libraries_have_one_number() {
-        assert_eq!(values(&detail.live), ["0"]);
+    let is_guarded = yama_guards_memory();
+    if is_guarded {
+        for why in [detail.at_exec.missing(), detail.live.missing()] {
+            assert!(why.unwrap().contains("CAP_SYS_PTRACE"), "{detail:?}");
+        }
     } else {
-        assert!(detail.live.missing().unwrap().contains("needs CAP_CHECKPOINT_RESTORE"), "{detail:?}");
+        assert_eq!(values(&detail.at_exec), ["0"]);
+        if libraries_have_one_number() {
+            assert_eq!(values(&detail.live), ["0"]);
+        } else {
+            assert!(detail.live.missing().unwrap().contains("needs CAP_CHECKPOINT_RESTORE"), "{detail:?}");
+        }
     }
     assert!(detail.title.is_empty() && detail.devices.known().is_some());
     let told: Vec<_> = seen.errors.iter().filter(|one| one.what.starts_with("/proc/PID/")).collect();
     assert_eq!(told.len(), 4, "{told:?}");
-    assert!(told.iter().all(|one| one.code == ProblemCode::NoRight && one.what.ends_with("of 2 processes")));
+    assert!(told.iter().all(|one| one.code == ProblemCode::NoRight));
+    let of_three = told.iter().filter(|one| one.what.ends_with("of 3 processes")).count();
+    let of_two = told.iter().filter(|one| one.what.ends_with("of 2 processes")).count();
+    assert_eq!((of_two, of_three), if is_guarded { (2, 2) } else { (4, 0) }, "{told:?}");
+}
+
+/// Whether Yama lets a process read, without the right, only the memory of those that it
+/// started itself (`ptrace_scope` 1, as kernels of Ubuntu begin with) or of none at all.
+/// gpumap's helpers started none.
+fn yama_guards_memory() -> bool {
+    fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").is_ok_and(|scope| scope.trim() != "0")
 }
 
 /// Whether a C library has the same numbers in `maps` and for stat(2). Below an overlay of
