@@ -259,9 +259,16 @@ __attribute__((unused)) static pid_t stuck_lock(void)
 	struct stuck_plan plan = { .direct = 1 };
 	pid_t server = stuck_mount(&plan);
 	int direct = stuck_file();
-	char *page = stuck_fuse(1);
+	void *volatile heap = malloc(1);
+	char *page;
 	pthread_t thread;
 
+	/* Before Linux 6.7 whoever touches a page for the first time waits for the lock, too. So
+	 * all that the caller has, its heap included, is there from now on, and shared with the
+	 * server no more. A user may not be allowed so much. */
+	free(heap);
+	mlockall(MCL_CURRENT);
+	page = stuck_fuse(1);
 	if (pthread_create(&thread, NULL, stuck_touch, page))
 		stuck_fail("thread");
 	usleep(300000);
