@@ -230,12 +230,16 @@ enum Number {
     Inode((u32, u32), u64),
     /// The handle.
     Handle(Vec<u8>),
+    /// The inode number that the overlay shows, which is that of the file beneath, with the
+    /// time of the last change of its contents and its size: where nothing else tells it.
+    Shown(u64, (i64, u32), u64),
 }
 
 impl Beneath {
     /// The file that an overlay of this device shows as `file`, which a process has mapped
-    /// as `mapped`. `None` where neither tells it: before Linux 6.6 for a file that no
-    /// process has mapped, and above file systems without handles.
+    /// as `mapped`. Where neither tells it, what the overlay shows has to do: before Linux
+    /// 6.6 for a file that no process has mapped, and for all on kernels whose maps show
+    /// the overlay (Ubuntu's 5.15); above file systems without handles.
     ///
     /// # Errors
     ///
@@ -244,16 +248,19 @@ impl Beneath {
         file: &RegularFile,
         overlay: (u32, u32),
         mapped: Option<Mapped>,
-    ) -> Result<Option<Self>, String> {
+    ) -> Result<Self, String> {
+        let stat = file.stat();
         let number = match mapped.filter(|mapped| mapped.device != overlay) {
             Some(mapped) => Number::Inode(mapped.device, mapped.inode),
             None => match file_handle::of(file) {
                 Ok(handle) => Number::Handle(handle),
-                Err(Errno::EOPNOTSUPP | Errno::EINVAL | Errno::ENOSYS) => return Ok(None),
+                Err(Errno::EOPNOTSUPP | Errno::EINVAL | Errno::ENOSYS) => {
+                    Number::Shown(stat.inode, stat.modified, stat.size)
+                }
                 Err(errno) => return Err(format!("the file beneath it is not known ({})", errno.desc())),
             },
         };
-        Ok(Some(Self { number, changed: file.stat().changed }))
+        Ok(Self { number, changed: stat.changed })
     }
 }
 

@@ -329,7 +329,7 @@ impl<P: Clone + Debug> Files<P> {
         }
         let beneath = match file_system.numbered {
             true => None,
-            false => Beneath::of(wanted.file, file_system.device, wanted.mapped)?,
+            false => Some(Beneath::of(wanted.file, file_system.device, wanted.mapped)?),
         };
         self.attach_shared(prober, &places, &target, asker.uid, beneath)
     }
@@ -355,10 +355,10 @@ pub fn none(kind: FileRole) -> &'static str {
 
 /// Whether a file is still the one that was seen in a process's map.
 ///
-/// On an overlay, maps of newer kernels (seen on 6.12) show its device. Older ones show
-/// device and inode number of the file beneath, which the file itself does not tell. Its
-/// name does as well: the file was found by the kernel's link from this very mapping, whose
-/// name is the one in the map as long as the mapping is.
+/// On an overlay, maps of newer kernels (seen on 6.12, and on Ubuntu's 5.15) show its
+/// device. Older ones show device and inode number of the file beneath, which the file
+/// itself does not tell. Its name does as well: the file was found by the kernel's link
+/// from this very mapping, whose name is the one in the map as long as the mapping is.
 fn is_mapped(wanted: &WantedFile<'_>, file_system: &ProbedFileSystem, mapped: Mapped) -> bool {
     if file_system.numbered {
         return (file_system.device, wanted.file.stat().inode) == (mapped.device, mapped.inode);

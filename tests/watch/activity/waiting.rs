@@ -67,7 +67,9 @@ fn under_way() {
         let mut session = bench.session(mode, 64);
         let waiting = Waiting::start(&bench, &["device:1", "stream", "launch:3", "sync", "stop"]);
         let pid = waiting.client.id();
-        let found = until(&mut session, |it| it.pid == pid && !it.calls.is_empty() && launches(it) == 3);
+        let found = until(&mut session, |it| {
+            it.pid == pid && !it.calls.is_empty() && !it.contexts.is_empty() && launches(it) == 3
+        });
         let [call] = found.calls.as_slice() else { panic!("{found:?}") };
         let of_device: Vec<u64> = found.contexts.iter().map(|context| context.context).collect();
         let CallUnderWay { tid, function, waits, context, since_ns, .. } = call;
