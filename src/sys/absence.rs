@@ -9,8 +9,6 @@ use std::io;
 
 use nix::errno::Errno;
 
-use super::regular_file::NotOpened;
-
 /// Whether a call that was given a name said that there is no such name, or that its
 /// directory was removed: `ENOENT`.
 ///
@@ -82,16 +80,6 @@ impl<T> OrAbsent<T, Errno> for Result<T, Errno> {
             Ok(there) => Ok(Some(there)),
             Err(errno) if says_so(errno) => Ok(None),
             Err(errno) => Err(errno),
-        }
-    }
-}
-
-impl<T> OrAbsent<T, NotOpened> for Result<T, NotOpened> {
-    fn unless(self, says_so: fn(Errno) -> bool) -> Result<Option<T>, NotOpened> {
-        match self {
-            Ok(there) => Ok(Some(there)),
-            Err(NotOpened::Call(errno)) if says_so(errno) => Ok(None),
-            Err(why) => Err(why),
         }
     }
 }

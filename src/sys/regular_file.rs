@@ -11,7 +11,7 @@ use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, openat, readlink};
 use nix::sys::stat::Mode;
 
-use super::absence::of_open;
+use super::absence::{OrAbsent, of_open};
 use super::stat::{FileKind, FileStat, stat_at};
 
 /// Why a file was not opened. What gpumap found out by itself has no error number, because
@@ -52,6 +52,16 @@ impl From<NotOpened> for io::Error {
         match why {
             NotOpened::Call(errno) => errno.into(),
             why => Self::other(why),
+        }
+    }
+}
+
+impl<T> OrAbsent<T, NotOpened> for Result<T, NotOpened> {
+    fn unless(self, says_so: fn(Errno) -> bool) -> Result<Option<T>, NotOpened> {
+        match self {
+            Ok(there) => Ok(Some(there)),
+            Err(NotOpened::Call(errno)) if says_so(errno) => Ok(None),
+            Err(why) => Err(why),
         }
     }
 }

@@ -20,7 +20,7 @@ debian)
     all="bullseye bookworm trixie sid" usual=cloud-$architecture ;;
 ubuntu)
     mirror=http://archive.ubuntu.com/ubuntu
-    all="focal-updates jammy-updates noble-updates noble-updates/virtual-hwe-24.04" usual=virtual ;;
+    all="jammy-updates noble-updates noble-updates/virtual-hwe-24.04" usual=virtual ;;
 *) echo "kernels.sh: no such distribution: $DISTRIBUTION" >&2; exit 1 ;;
 esac
 read -ra wanted <<<"${RELEASES:-$all}"

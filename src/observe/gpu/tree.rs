@@ -102,6 +102,7 @@ impl<'a> Tree<'a> {
 
     /// Whether something else than a link is there.
     fn is_no_link(&self, path: &str) -> bool {
+        // What cannot be looked at may be a link that could not be read, which is told.
         again(|| fs::symlink_metadata(self.real(path))).is_ok_and(|there| !there.is_symlink())
     }
 
