@@ -95,8 +95,8 @@ start() {
 tests/machines/kernels.sh "$into/kernels" > "$into/found"
 read -r oldest _ < "$into/found"
 : > "$into/ubuntu"
-ubuntus() { DISTRIBUTION=ubuntu tests/machines/kernels.sh "$into/kernels" > "$into/ubuntu"; }
-if [ "${1:-chosen}" != chosen ] && ! ubuntus; then
+fetch_ubuntus() { DISTRIBUTION=ubuntu tests/machines/kernels.sh "$into/kernels" > "$into/ubuntu"; }
+if [ "${1:-chosen}" != chosen ] && ! fetch_ubuntus; then
     echo "machines.sh: Ubuntu's kernels cannot be had" >&2
     # Those that are asked for may be Debian's.
     [ -n "${KERNELS:-}" ] || exit 1
