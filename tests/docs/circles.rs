@@ -6,214 +6,28 @@
 //! `mod.rs` publishes it on the way. Publishing alone (`pub use`) is no need.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
-use crate::architecture::{code, root, rust_files};
+use crate::imports::{Module, Name};
+use crate::source::{Source, sources};
 
-/// The path of a module below `src`: `["policy", "machine"]`. Empty for `lib.rs`.
-type Name = Vec<String>;
+/// Who needs whom, with an example.
+pub(crate) type Needs = BTreeMap<String, BTreeMap<String, String>>;
 
-/// For each neighbour in a folder: those that it needs, with an example.
-type Needs = BTreeMap<String, BTreeMap<String, String>>;
-
-/// What one file says of others.
-#[derive(Default)]
-struct Module {
-    /// What each imported name stands for, and whether the import publishes it.
-    imported: BTreeMap<String, (Name, bool)>,
-    /// Modules of which everything is imported.
-    globs: Vec<Name>,
-    /// Paths outside of imports, such as `cgroup::observe`.
-    paths: Vec<Name>,
-    /// Single words outside of imports.
-    words: BTreeSet<String>,
-    /// Items defined here.
-    defined: BTreeSet<String>,
-}
-
-/// Words before the name of an item.
-const ITEMS: [&str; 9] = ["fn", "struct", "enum", "trait", "type", "const", "static", "union", "macro_rules"];
-
-/// Splits code into words, `::`, and single other characters. Texts and the
-/// places of `pub(in …)` are left out.
-fn tokens(code: &str) -> Vec<String> {
-    let mut tokens: Vec<String> = Vec::new();
-    let mut rest = code;
-    while let Some(first) = rest.chars().next() {
-        let is_word = |c: char| c.is_alphanumeric() || c == '_';
-        let length = if rest.starts_with("pub(in ") {
-            tokens.push("pub".to_owned());
-            rest.find(')').map_or(rest.len(), |end| end + 1)
-        } else if first == '"' {
-            text_length(rest)
-        } else if is_word(first) {
-            let length = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
-            tokens.push(rest[..length].to_owned());
-            length
-        } else if rest.starts_with("::") {
-            tokens.push("::".to_owned());
-            2
-        } else if rest.starts_with("'\"'") {
-            3
-        } else {
-            if !first.is_whitespace() {
-                tokens.push(first.to_string());
-            }
-            first.len_utf8()
-        };
-        rest = &rest[length..];
-    }
-    tokens
-}
-
-/// Bytes of the text in quotes that begins here.
-fn text_length(rest: &str) -> usize {
-    let mut escaped = false;
-    for (at, c) in rest.char_indices().skip(1) {
-        match c {
-            _ if escaped => escaped = false,
-            '\\' => escaped = true,
-            '"' => return at + 1,
-            _ => {}
-        }
-    }
-    rest.len()
-}
-
-/// The paths of one `use`: `a::{b, c::d as e}` gives `a::b` and `a::c::d` named `e`.
-fn use_paths(tokens: &[String], before: &[String], out: &mut Vec<(Name, Option<String>)>) {
-    let (mut path, mut alias, mut at) = (before.to_vec(), None, 0);
-    while at < tokens.len() {
-        match tokens[at].as_str() {
-            "::" => {}
-            "{" => {
-                let end = closing(tokens, at);
-                let list = &tokens[at + 1..end];
-                split_list(list).into_iter().for_each(|part| use_paths(part, &path, out));
-                return;
-            }
-            "as" => {
-                alias = tokens.get(at + 1).cloned();
-                break;
-            }
-            word => path.push(word.to_owned()),
-        }
-        at += 1;
-    }
-    if path.last().is_some_and(|last| last == "self") && path.len() > 1 {
-        path.pop();
-    }
-    if path.len() > before.len() || !tokens.is_empty() {
-        out.push((path, alias));
-    }
-}
-
-fn closing(tokens: &[String], open: usize) -> usize {
-    let mut depth = 0;
-    for (at, token) in tokens.iter().enumerate().skip(open) {
-        match token.as_str() {
-            "{" => depth += 1,
-            "}" => depth -= 1,
-            _ => {}
-        }
-        if depth == 0 {
-            return at;
-        }
-    }
-    tokens.len()
-}
-
-fn split_list(list: &[String]) -> Vec<&[String]> {
-    let (mut depth, mut from, mut parts) = (0, 0, Vec::new());
-    for (at, token) in list.iter().enumerate() {
-        match token.as_str() {
-            "{" => depth += 1,
-            "}" => depth -= 1,
-            "," if depth == 0 => {
-                parts.push(&list[from..at]);
-                from = at + 1;
-            }
-            _ => {}
-        }
-    }
-    parts.push(&list[from..]);
-    parts
-}
-
-fn parse(code: &str) -> Module {
-    let tokens = tokens(code);
-    let mut module = Module::default();
-    let mut at = 0;
-    while at < tokens.len() {
-        if tokens[at] == "use" {
-            let end = (at..tokens.len()).find(|end| tokens[*end] == ";").unwrap_or(tokens.len());
-            let public = at > 0 && (tokens[at - 1] == "pub" || tokens[at - 1] == ")");
-            add_imports(&mut module, &tokens[at + 1..end], public);
-            at = end;
-        } else if ITEMS.contains(&tokens[at].as_str()) {
-            let skip = if tokens.get(at + 1).is_some_and(|next| next == "!") { 2 } else { 1 };
-            module.defined.extend(tokens.get(at + skip).cloned());
-            at += 1;
-        } else {
-            at = add_path(&mut module, &tokens, at);
-        }
-    }
-    module
-}
-
-fn add_imports(module: &mut Module, tokens: &[String], public: bool) {
-    let mut paths = Vec::new();
-    use_paths(tokens, &[], &mut paths);
-    for (mut path, alias) in paths {
-        match path.last().cloned() {
-            Some(last) if last == "*" => {
-                path.pop();
-                module.globs.push(path);
-            }
-            Some(last) => {
-                module.imported.insert(alias.unwrap_or(last), (path, public));
-            }
-            None => {}
-        }
-    }
-}
-
-/// Takes the path or word that begins here; says where the next token is.
-fn add_path(module: &mut Module, tokens: &[String], from: usize) -> usize {
-    let mut path = vec![tokens[from].clone()];
-    let mut at = from + 1;
-    while tokens.get(at).is_some_and(|token| token == "::") {
-        match tokens.get(at + 1) {
-            Some(word) if word.chars().all(|c| c.is_alphanumeric() || c == '_') => path.push(word.clone()),
-            _ => break,
-        }
-        at += 2;
-    }
-    module.words.insert(path[0].clone());
-    if path.len() > 1 {
-        module.paths.push(path);
-    }
-    at
+/// The module that a file is: `["policy"]` of `policy/mod.rs`, none of `lib.rs`.
+fn place(file: &str) -> Name {
+    let mut place: Name = file.trim_end_matches(".rs").split('/').map(str::to_owned).collect();
+    place.pop_if(|last| ["mod", "lib"].contains(&last.as_str()));
+    place
 }
 
 /// All modules of `src`, by their path.
 struct Modules(BTreeMap<Name, Module>);
 
 impl Modules {
-    fn read(source: &Path) -> Self {
-        let module = |file: &Path| {
-            let inside = file.strip_prefix(source).expect("a file of src").with_extension("");
-            let mut name: Name = inside.iter().map(|part| part.to_str().expect("text").to_owned()).collect();
-            let is_folder = name.last().is_some_and(|last| last == "mod") || name == ["lib"];
-            if is_folder {
-                name.pop();
-            }
-            (name, parse(&code(file)))
-        };
-        let files = rust_files(source);
-        let named = |file: &&std::path::PathBuf, name: &str| file.file_name().is_some_and(|own| own == name);
-        let files = files.iter().filter(|file| !named(file, "tests.rs") && !named(file, "main.rs"));
-        Self(files.map(|file| module(file)).collect())
+    fn read() -> Self {
+        let of_program = |source: &Source| source.name != "main.rs";
+        let module = |source: Source| (place(&source.name), Module::parse(&source.code));
+        Self(sources().into_iter().filter(of_program).map(module).collect())
     }
 
     /// The module that defines what a path in a module stands for.
@@ -289,7 +103,7 @@ impl Modules {
 
 /// Takes away all that need nobody, and all that nobody needs, until only circles
 /// and what lies between them are left.
-fn circles(mut needs: Needs) -> Needs {
+pub(crate) fn circles(mut needs: Needs) -> Needs {
     loop {
         let needed: BTreeSet<String> = needs.values().flat_map(|others| others.keys().cloned()).collect();
         let before = needs.len();
@@ -306,7 +120,7 @@ fn circles(mut needs: Needs) -> Needs {
 /// any distance.
 #[test]
 fn files_of_a_room_have_no_circles() {
-    let modules = Modules::read(&root().join("src"));
+    let modules = Modules::read();
     let needs = modules.0.keys().map(|name| (name.clone(), modules.needs(name))).collect();
     let folders: BTreeSet<&[String]> =
         modules.0.keys().flat_map(|name| (1..name.len()).map(|length| &name[..length])).collect();
@@ -325,7 +139,7 @@ fn files_of_a_room_have_no_circles() {
 /// across all folders.
 #[test]
 fn files_have_no_circles() {
-    let modules = Modules::read(&root().join("src"));
+    let modules = Modules::read();
     let file = |name: &Name| name.join("/");
     let others = |name| modules.needs(name).into_iter().map(|(other, path)| (file(&other), path)).collect();
     let needs = modules.0.keys().map(|name| (file(name), others(name))).collect();
@@ -340,7 +154,7 @@ fn circles_of(files: &[(&str, &str)]) -> Vec<String> {
         "mod" => folder.clone(),
         _ => [folder.clone(), vec![file.to_owned()]].concat(),
     };
-    let modules = Modules(files.iter().map(|(file, code)| (name(file), parse(code))).collect());
+    let modules = Modules(files.iter().map(|(file, code)| (name(file), Module::parse(code))).collect());
     let needs = modules.0.keys().map(|name| (name.clone(), modules.needs(name))).collect();
     circles(modules.neighbours(&folder, &needs)).into_keys().collect()
 }

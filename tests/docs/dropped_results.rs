@@ -2,9 +2,7 @@
 //! answer means that gpumap looked there and it was empty. A line that makes a result an
 //! option or asks only whether it succeeded says why in a comment on it or right above it.
 
-use std::fs;
-
-use crate::architecture::{root, rust_files};
+use crate::source::{Source, sources};
 
 /// The rooms that read the node.
 const ROOMS: [&str; 7] = ["observe", "repair", "probing", "watch", "activity", "gpu", "doctor"];
@@ -52,9 +50,8 @@ const PURE: [&str; 8] = [
     "file_type()",
 ];
 
-/// The lines of a file that drop a result and do not say why.
-fn silent(text: &str) -> Vec<&str> {
-    let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+/// The lines of code that drop a result and do not say why.
+fn silent(code: &str) -> Vec<&str> {
     let (mut found, mut above) = (Vec::new(), "");
     for line in code.lines().map(str::trim) {
         let has_default = line.contains(".unwrap_or") || line.contains(".map_or(");
@@ -76,13 +73,9 @@ fn silent(text: &str) -> Vec<&str> {
 #[test]
 fn results_are_not_dropped() {
     let mut found = String::new();
-    for file in ROOMS.iter().flat_map(|room| rust_files(&root().join("src").join(room))) {
-        if file.file_name().is_some_and(|name| name == "tests.rs") {
-            continue;
-        }
-        let text = fs::read_to_string(&file).expect("a file");
-        let name = file.strip_prefix(root()).expect("a file of the project").display();
-        silent(&text).into_iter().for_each(|line| found += &format!("{name}: {line}\n"));
+    let reads = |source: &&Source| ROOMS.contains(&source.room());
+    for source in sources().iter().filter(reads) {
+        silent(&source.code).into_iter().for_each(|line| found += &format!("{}: {line}\n", source.name));
     }
     assert!(
         found.is_empty(),

@@ -9,11 +9,14 @@
     reason = "this is test code: a surprise ends the test"
 )]
 
-mod architecture;
 mod circles;
+mod closed_sets;
 mod dropped_results;
+mod imports;
 mod manual;
 mod readme;
+mod rooms;
 #[path = "../support/shell_words.rs"]
 mod shell_words;
+mod source;
 mod where_it_runs;

@@ -14,8 +14,10 @@ use gpumap::report::{
 };
 use schemars::{JsonSchema, schema_for};
 
+use crate::source::{document, root};
+
 fn man_dir() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("man")
+    root().join("man")
 }
 
 fn gpumap(args: &[&str]) -> Vec<u8> {
@@ -118,7 +120,7 @@ fn schemas() {
 }
 
 fn committed_schema(name: &str) -> serde_json::Value {
-    serde_json::from_slice(&fs::read(man_dir().join(format!("{name}.schema.json"))).unwrap()).unwrap()
+    document(&format!("man/{name}.schema.json")).parse().unwrap()
 }
 
 /// Make sure that gpumap-vgpu(1) says of every reason for a verdict what it means.
@@ -126,7 +128,7 @@ fn committed_schema(name: &str) -> serde_json::Value {
 fn reasons_of_limits() {
     let schema = committed_schema("gpumap-1");
     let codes = schema["$defs"]["LimitCode"]["oneOf"].as_array().unwrap();
-    let page = fs::read_to_string(man_dir().join("gpumap-vgpu.1")).unwrap();
+    let page = document("man/gpumap-vgpu.1");
     for code in codes.iter().map(|code| code["const"].as_str().unwrap()) {
         let name = code.replace('-', "\\-");
         let is_it =
@@ -142,7 +144,7 @@ fn reasons_of_limits() {
 fn events() {
     let schema = committed_schema("gpumap-1.events");
     let kinds = schema["$defs"]["EventKind"]["oneOf"].as_array().unwrap();
-    let page = fs::read_to_string(man_dir().join("gpumap-watch.1")).unwrap();
+    let page = document("man/gpumap-watch.1");
     let (_, page) = page.split_once(".SH EVENTS").unwrap();
     assert!(kinds.len() >= 14, "{kinds:?}");
     for kind in kinds.iter().map(|kind| kind["const"].as_str().unwrap()) {
@@ -155,19 +157,18 @@ fn events() {
 /// Make sure that every test that the threat model names exists.
 #[test]
 fn threat_model() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let page = fs::read_to_string(root.join("docs/threat-model.md")).unwrap();
+    let page = document("docs/threat-model.md");
     let named: Vec<(&str, &str)> =
         page.split('`').skip(1).step_by(2).filter_map(|code| code.rsplit_once("::")).collect();
     assert!(named.len() > 40, "{named:?}");
     for (module, test) in named {
-        let path = root.join("tests").join(module.replace("::", "/"));
+        let path = root().join("tests").join(module.replace("::", "/"));
         let text = fs::read_to_string(path.with_extension("rs"))
             .or_else(|_| fs::read_to_string(path.join("mod.rs")));
         let text = text.unwrap_or_default();
         assert!(text.contains(&format!("#[test]\nfn {test}()")), "{module}::{test}");
     }
-    let unit = fs::read_to_string(root.join("src/commands/tests.rs")).unwrap();
+    let unit = document("src/commands/tests.rs");
     for test in ["a_panic_is_a_failure", "a_document_that_is_out_stays_as_it_is"] {
         assert!(page.contains(test) && unit.contains(&format!("fn {test}()")), "{test}");
     }

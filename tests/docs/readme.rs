@@ -2,20 +2,13 @@
 //! links exist. `BLESS=1 cargo test --test docs` writes the examples' output anew.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use crate::shell_words;
+use crate::source::{document, root};
 
 const PROMPT: &str = "$ gpumap ";
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-fn readme() -> String {
-    fs::read_to_string(root().join("README.md")).unwrap()
-}
 
 /// What a command line prints, run in the root of the repository.
 fn run(line: &str) -> String {
@@ -53,12 +46,11 @@ fn with_fresh_examples(text: &str) -> String {
 #[test]
 fn examples() {
     for name in ["README.md", "docs/tour.md"] {
-        let path = root().join(name);
-        let text = fs::read_to_string(&path).unwrap();
+        let text = document(name);
         let fresh = with_fresh_examples(&text);
         assert!(text.contains(PROMPT), "{name}: no examples");
         if std::env::var_os("BLESS").is_some() {
-            fs::write(path, fresh).unwrap();
+            fs::write(root().join(name), fresh).unwrap();
             continue;
         }
         for (number, (old, new)) in text.lines().zip(fresh.lines()).enumerate() {
@@ -72,7 +64,7 @@ fn examples() {
 /// that `.ci/run` finds the one command that runs the tests.
 #[test]
 fn commands_to_try() {
-    let text = readme();
+    let text = document("README.md");
     let shown = text.lines().find_map(|line| line.strip_prefix(PROMPT)).unwrap();
     let lines = |start: &str| text.lines().filter(|line| line.starts_with(start)).collect::<Vec<_>>();
     assert_eq!(lines("cargo run "), [format!("cargo run -- {shown}")]);
@@ -82,7 +74,7 @@ fn commands_to_try() {
 /// Make sure that every command is in the README.
 #[test]
 fn every_command() {
-    let text = readme();
+    let text = document("README.md");
     for command in gpumap::cli::definition().get_subcommands().filter(|command| !command.is_hide_set()) {
         let name = command.get_name();
         assert!(text.contains(&format!("`{name}")), "README.md does not mention `{name}`");

@@ -2,14 +2,10 @@
 //! module of the tests that run under other kernels.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::Path;
+
+use crate::source::document;
 
 const MARKS: [&str; 2] = ["<!-- written by tests/machines/table.py -->\n", "<!-- end -->"];
-
-fn read(path: &str) -> String {
-    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
-}
 
 /// The cells of a line of the table.
 fn cells(line: &str) -> Vec<&str> {
@@ -32,7 +28,7 @@ fn is_result(cell: &str) -> bool {
 /// The modules of a test binary that have tests: those that its `main.rs` names, but
 /// support.
 fn modules(binary: &str) -> BTreeSet<String> {
-    let main = read(&format!("tests/{binary}/main.rs"));
+    let main = document(&format!("tests/{binary}/main.rs"));
     let names = main.lines().filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';'));
     names.filter(|name| *name != "support").map(|name| format!("`{binary}::{name}`")).collect()
 }
@@ -41,7 +37,7 @@ fn modules(binary: &str) -> BTreeSet<String> {
 /// machine.
 #[test]
 fn table() {
-    let page = read("docs/where-it-runs.md");
+    let page = document("docs/where-it-runs.md");
     let table = page.split_once(MARKS[0]).and_then(|(_, rest)| rest.split_once(MARKS[1])).unwrap().0;
     let mut lines = table.lines();
     let head = cells(lines.next().unwrap());
