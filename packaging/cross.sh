@@ -26,11 +26,13 @@ packages() {
 if [ ! -d "$tree" ]; then
     from=$(mirror)
     [ -n "$from" ] || { echo "cross.sh: apt names no mirror of Debian" >&2; exit 1; }
+    keys=/usr/share/keyrings/debian-archive-keyring.gpg
+    [ -e "$keys" ] || { echo "cross.sh: there is no $keys (package debian-archive-keyring)" >&2; exit 1; }
     rm -rf "$tree.new"
     mkdir -p target
     mmdebstrap --quiet --variant=apt --architectures=amd64,arm64 --include="$(packages)" \
         --aptopt='Acquire::Check-Valid-Until "false"' --aptopt='APT::Sandbox::User "root"' trixie "$tree.new" \
-        "deb [trusted=yes] $from trixie main" "deb [trusted=yes] $from trixie-backports main"
+        "deb [signed-by=$keys] $from trixie main" "deb [signed-by=$keys] $from trixie-backports main"
     mv "$tree.new" "$tree"
 fi
 

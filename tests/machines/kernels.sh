@@ -2,7 +2,8 @@
 # kernels.sh DIR: unpacks the kernels that a distribution has for virtual machines into
 # DIR/RELEASE, one for each of its releases, and prints "RELEASE DIRECTORY" lines. What is
 # there already is kept. Takes Debian's from the mirror that this machine's apt uses,
-# without touching apt's own state.
+# without touching apt's own state; apt checks the distribution's signature. Needs the
+# package debian-archive-keyring, or curl.
 #
 #   DISTRIBUTION=ubuntu  its kernels, from archive.ubuntu.com (debian)
 #   ARCHITECTURE=…       as Debian names it (that of this machine)
@@ -12,20 +13,33 @@ set -euo pipefail
 mkdir -p "$1"/apt/archives/partial "$1/packages"
 dir=$(realpath "$1")
 
+# Ubuntu's package of keys, known by its hash: Debian has none of it. Archives of 2018 and
+# later are signed by F6EC B376 2474 EDA9 D21B 7022 8719 20D1 991B C93C.
+ubuntu_keyring() {
+    local package=$dir/packages/ubuntu-keyring.deb
+    curl --silent --show-error --fail --output "$package" "$mirror/pool/main/u/ubuntu-keyring/ubuntu-keyring_2021.03.26_all.deb"
+    echo "0d0e7ed6b112f5d03eabf3c7eb01ebdacf9c57714b279e90495cfc58c8c4520f  $package" | sha256sum --check --quiet
+    dpkg -x "$package" "$dir/ubuntu-keyring"
+}
+
 architecture=${ARCHITECTURE:-$(dpkg --print-architecture)}
 case ${DISTRIBUTION:=debian} in
 debian)
     mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -E '/debian/?$' | head -1)
     [ -n "$mirror" ] || { echo "kernels.sh: apt names no mirror of Debian" >&2; exit 1; }
-    all="bullseye bookworm trixie sid" usual=cloud-$architecture ;;
+    all="bullseye bookworm trixie sid" usual=cloud-$architecture
+    keys=/usr/share/keyrings/debian-archive-keyring.gpg
+    [ -e "$keys" ] || { echo "kernels.sh: there is no $keys (package debian-archive-keyring)" >&2; exit 1; } ;;
 ubuntu)
     mirror=http://archive.ubuntu.com/ubuntu
-    all="jammy-updates noble-updates noble-updates/virtual-hwe-24.04" usual=virtual ;;
+    all="jammy-updates noble-updates noble-updates/virtual-hwe-24.04" usual=virtual
+    keys=$dir/ubuntu-keyring/usr/share/keyrings/ubuntu-archive-keyring.gpg
+    [ -e "$keys" ] || ubuntu_keyring ;;
 *) echo "kernels.sh: no such distribution: $DISTRIBUTION" >&2; exit 1 ;;
 esac
 read -ra wanted <<<"${RELEASES:-$all}"
 mapfile -t releases < <(printf '%s\n' "${wanted[@]%%/*}" | sort -u)
-printf "deb [trusted=yes] $mirror %s main\n" "${releases[@]}" > "$dir/apt/sources.list"
+printf "deb [signed-by=$keys] $mirror %s main\n" "${releases[@]}" > "$dir/apt/sources.list"
 cat > "$dir/apt/apt.conf" <<C
 APT::Architecture "$architecture";
 APT::Architectures { "$architecture"; };
