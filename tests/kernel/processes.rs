@@ -285,7 +285,6 @@ fn ends() {
     let mut victim = Victim::start(&program, "devices");
     assert_ne!(detail(&victim).devices, Answer::Known(Vec::new()));
     victim.kill();
-    std::thread::sleep(Duration::from_millis(50));
     let dead = detail(&victim);
     assert_eq!(dead.devices, Answer::Known(Vec::new()));
     assert!(dead.live.missing().is_some() && dead.at_exec.missing().is_some());

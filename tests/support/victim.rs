@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
+use nix::unistd::Pid;
+
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/victim.c");
 
 /// A directory that is removed with the value.
@@ -80,9 +83,11 @@ impl Victim {
         self.0.id()
     }
 
-    /// Ends the process without reaping it.
+    /// Ends the process without reaping it. It has ended when this returns.
     pub fn kill(&mut self) {
         self.0.kill().unwrap();
+        let own = Id::Pid(Pid::from_raw(self.0.id().try_into().unwrap()));
+        waitid(own, WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT).unwrap();
     }
 }
 

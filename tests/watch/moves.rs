@@ -201,7 +201,8 @@ fn one_thread() {
                   def move():\n\
                   \x20   open(sys.argv[1], 'w').write(str(threading.get_native_id()))\n\
                   \x20   time.sleep(600)\n\
-                  time.sleep(0.5)\n\
+                  while '/domain\\n' not in open('/proc/self/cgroup').read():\n\
+                  \x20   time.sleep(0.01)\n\
                   threading.Thread(target=move).start()";
     let threads = threaded.join("cgroup.threads");
     let python = Sleeper::new("/usr/bin/python3", &["-c", script, threads.to_str().unwrap()]);
