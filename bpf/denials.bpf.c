@@ -217,6 +217,10 @@ SEC("kretprobe/devcgroup_check_permission") int leave_check(void *ctx)
 
 		if (asked)
 			refused(asked->type, asked->major, asked->minor, asked->access, error);
+		else if (in_scope())
+			/* It had no room, or the first probe was left out: of which device
+			 * this was, nobody knows. */
+			count_lost(account_of((struct task_struct *)bpf_get_current_task()));
 	}
 	bpf_map_delete_elem(&questions, &id);
 	return 0;

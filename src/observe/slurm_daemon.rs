@@ -15,7 +15,7 @@ use nix::errno::Errno;
 use crate::observation::Process;
 
 use super::pinned::{NotRead, PinnedProcess};
-use super::processes::memory::{self, Memory};
+use super::processes::memory::{self, Memory, NoMemory};
 use super::procfile::{self, Stat};
 use crate::sys::absence::OrAbsent as _;
 use crate::sys::dir::{Dir, open_readable, read_all};
@@ -163,14 +163,16 @@ fn is_here(process: &PinnedProcess) -> Result<bool, NotRead> {
 /// them.
 fn started(
     process: &PinnedProcess,
-    memory: &mut Result<Memory, Errno>,
+    memory: &mut Result<Memory, NoMemory>,
     stat: &Stat,
 ) -> Result<(Vec<u8>, Vec<u8>), NotRead> {
     let (mut arguments, mut environment) = (Vec::new(), Vec::new());
     let memory = match memory {
         Ok(memory) => memory,
-        Err(Errno::EACCES | Errno::EPERM | Errno::EOPNOTSUPP) => return Ok((arguments, environment)),
-        Err(errno) => return Err(process.failed("/mem", *errno)),
+        Err(NoMemory { errno: Errno::EACCES | Errno::EPERM | Errno::EOPNOTSUPP, .. }) => {
+            return Ok((arguments, environment));
+        }
+        Err(NoMemory { errno, .. }) => return Err(process.failed("/mem", *errno)),
     };
     for ((start, end), text) in [(stat.arguments, &mut arguments), (stat.environment, &mut environment)] {
         let end = end.min(start.saturating_add(AREA));

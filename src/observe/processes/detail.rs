@@ -11,7 +11,7 @@ use super::environment::at_exec;
 use super::environment::live::{self, NoEnviron};
 use super::helpers::Depth;
 use super::mapped_files::MappedFiles;
-use super::memory::Memory;
+use super::memory::{self, Memory, NoMemory};
 use super::refusals::{ReadKind, Refusals};
 use super::step_daemon;
 use super::vgpu::{Looked, TraceReader};
@@ -122,7 +122,7 @@ impl<'a> DetailReader<'a> {
                 Parts::All => self.once(subject, thread, &auxv, areas, &mut memory)?,
                 Parts::Environment => self.environment_once(thread, &auxv, &mut memory),
             };
-            let whole = memory.map_or(true, |memory| memory.is_alive()) && self::auxv(thread.dir()) == auxv;
+            let whole = memory::is_alive(&memory) && self::auxv(thread.dir()) == auxv;
             let is_known = last.at_exec.known().is_some() || last.live.known().is_some();
             if whole && !(is_known && is_executing(thread, areas)?) {
                 return Ok(last);
@@ -146,7 +146,7 @@ impl<'a> DetailReader<'a> {
         thread: &PinnedProcess,
         auxv: &Auxv,
         areas: Areas,
-        memory: &mut Result<Memory, Errno>,
+        memory: &mut Result<Memory, NoMemory>,
     ) -> Result<Detail, NotRead> {
         let dir = thread.dir();
         let mut detail = Detail { exe: self.exe(dir), ..remains() };
@@ -179,7 +179,7 @@ impl<'a> DetailReader<'a> {
         &mut self,
         thread: &PinnedProcess,
         auxv: &Auxv,
-        memory: &mut Result<Memory, Errno>,
+        memory: &mut Result<Memory, NoMemory>,
     ) -> Detail {
         self.read_maps(thread.dir());
         if is_exiting(auxv) {
@@ -247,11 +247,11 @@ impl<'a> DetailReader<'a> {
         places
     }
 
-    fn live(&mut self, dir: &Dir, auxv: &Auxv, memory: &mut Result<Memory, Errno>) -> Answer<Environment> {
+    fn live(&mut self, dir: &Dir, auxv: &Auxv, memory: &mut Result<Memory, NoMemory>) -> Answer<Environment> {
         let (auxv, memory) = match (auxv, memory) {
             (Ok(auxv), Ok(memory)) => (auxv, memory),
             (Err(errno), _) => return Answer::Missing(self.refusals.why(ReadKind::Live, *errno)),
-            (_, Err(errno)) => return Answer::Missing(self.refusals.why(ReadKind::Live, *errno)),
+            (_, Err(no)) => return Answer::Missing(self.refusals.why(ReadKind::Live, no.errno)),
         };
         if let Some(errno) = self.no_maps {
             return Answer::Missing(self.refusals.why(ReadKind::Live, errno));

@@ -6,7 +6,12 @@
 //! first, from a source that the process chose: a file of its own FUSE server, or
 //! itself (userfaultfd). That can take for ever. What a process has written is
 //! present or swapped out, and so are the strings that the kernel gave it.
+//!
+//! Where that file is refused, `/proc/PID/environ` may still be had: Yama (`ptrace_scope`
+//! 1, as Ubuntu has it) leaves the memory of a process to those who started it, and its
+//! environment to its user. It is read in the same way.
 
+use std::ffi::CStr;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
@@ -35,6 +40,7 @@ const NOWHERE: u64 = 0x7fff_ffff_ffff_f000;
 #[derive(Debug)]
 pub(in crate::observe) struct Memory {
     file: File,
+    part: Part,
     pages: Pages,
     /// The mappings of devices: reading there would read the device.
     devices: Vec<(u64, u64)>,
@@ -43,6 +49,41 @@ pub(in crate::observe) struct Memory {
     end: Instant,
     /// The first call that failed since this was asked.
     failure: Option<Errno>,
+}
+
+/// What of an address space a file shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// Everything, each byte at its address.
+    Whole,
+    /// The environment that begins at this address.
+    Environment(u64),
+}
+
+/// Why the memory of a process cannot be read.
+#[derive(Debug)]
+pub(in crate::observe) struct NoMemory {
+    pub(in crate::observe) errno: Errno,
+    /// Its environment alone, where that is not refused.
+    environment: Option<Memory>,
+}
+
+impl NoMemory {
+    /// The environment alone, which begins at this address.
+    pub(super) fn environment(&mut self, start: u64) -> Option<&mut Memory> {
+        let memory = self.environment.as_mut()?;
+        memory.part = Part::Environment(start);
+        Some(memory)
+    }
+}
+
+/// Whether what was read is of one program: the address space is still in use, or nothing
+/// of it was read.
+pub(in crate::observe) fn is_alive(memory: &Result<Memory, NoMemory>) -> bool {
+    match memory {
+        Ok(memory) => memory.is_alive(),
+        Err(refused) => refused.environment.as_ref().is_none_or(Memory::is_alive),
+    }
 }
 
 /// What `read` makes of the memory of a process and of what `stat` says of the same program:
@@ -54,14 +95,14 @@ pub(in crate::observe) struct Memory {
 /// `stat` cannot be read.
 pub(in crate::observe) fn of_one_program<T>(
     process: &PinnedProcess,
-    mut read: impl FnMut(&mut Result<Memory, Errno>, &Stat) -> Option<T>,
+    mut read: impl FnMut(&mut Result<Memory, NoMemory>, &Stat) -> Option<T>,
 ) -> Result<Option<T>, NotRead> {
     for _ in 0..TRIES {
         // In this order: what `stat` says is of this memory, or that is dead.
         let mut memory = Memory::open(process.dir());
         let stat = process.stat()?;
         let found = read(&mut memory, &stat);
-        if found.is_some() && memory.map_or(true, |memory| memory.is_alive()) {
+        if found.is_some() && is_alive(&memory) {
             return Ok(found);
         }
     }
@@ -73,13 +114,22 @@ impl Memory {
     ///
     /// # Errors
     ///
-    /// Those of openat(2); `ENOSYS` where the kernel does not tell which
-    /// pages are there (`CONFIG_PROC_PAGE_MONITOR`).
-    pub(in crate::observe) fn open(dir: &Dir) -> Result<Self, Errno> {
-        let file = dir.open_file(c"mem")?;
+    /// Those of openat(2), with the environment alone where that may be read; `ENOSYS`
+    /// where the kernel does not tell which pages are there (`CONFIG_PROC_PAGE_MONITOR`).
+    pub(in crate::observe) fn open(dir: &Dir) -> Result<Self, NoMemory> {
+        Self::of(dir, c"mem", Part::Whole).map_err(|errno| {
+            let is_refused = matches!(errno, Errno::EACCES | Errno::EPERM);
+            // Where this fails too, the first refusal is the reason.
+            let environment = || Self::of(dir, c"environ", Part::Environment(0)).ok();
+            NoMemory { errno, environment: is_refused.then(environment).flatten() }
+        })
+    }
+
+    fn of(dir: &Dir, name: &CStr, part: Part) -> Result<Self, Errno> {
+        let file = dir.open_file(name)?;
         let pages = Pages::open(dir)?;
         let end = Instant::now() + TIME;
-        Ok(Self { file, pages, devices: Vec::new(), calls: CALLS, bytes: BYTES, end, failure: None })
+        Ok(Self { file, part, pages, devices: Vec::new(), calls: CALLS, bytes: BYTES, end, failure: None })
     }
 
     /// Keeps away from these parts, in which devices are mapped.
@@ -106,7 +156,11 @@ impl Memory {
         let ready = self.pages.ready(address, buffer.len())?;
         let ready = self.before_devices(address, ready)?;
         let buffer = buffer.get_mut(..ready).unwrap_or_default();
-        match again(|| self.file.read_at(buffer, address)).map_err(|error| errno_of(&error)) {
+        let place = match self.part {
+            Part::Whole => address,
+            Part::Environment(start) => address.checked_sub(start).ok_or(Fault::Absent)?,
+        };
+        match again(|| self.file.read_at(buffer, place)).map_err(|error| errno_of(&error)) {
             Ok(0) => Err(Fault::Gone),
             Ok(count) => Ok(count),
             // The page went meanwhile.
@@ -168,7 +222,8 @@ impl Memory {
     /// mapped fails as long as it is, and ends after.
     pub(in crate::observe) fn is_alive(&self) -> bool {
         // A failure says nothing of the process: an end alone is its end.
-        self.pages.is_alive() && !matches!(again(|| self.file.read_at(&mut [0], NOWHERE)), Ok(0))
+        let is_at_end = || matches!(again(|| self.file.read_at(&mut [0], NOWHERE)), Ok(0));
+        self.pages.is_alive() && !(self.part == Part::Whole && is_at_end())
     }
 }
 
@@ -336,6 +391,8 @@ impl Fault {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     /// Make sure that only pages count that no process can keep from coming.
@@ -364,5 +421,25 @@ mod tests {
         for wild in [0, 8, u64::MAX - 100, 1 << 62] {
             assert_eq!(pages.ready(wild, 100), Err(Fault::Absent), "{wild:#x}");
         }
+    }
+
+    /// Make sure that the environment alone is at the addresses that it has in memory, and
+    /// nothing else is there.
+    #[test]
+    fn environment() {
+        let process = PinnedProcess::at(Path::new("/proc"), std::process::id()).unwrap();
+        let (start, end) = process.stat().unwrap().environment;
+        let whole = &mut Memory::open(process.dir()).unwrap();
+        let alone = Memory::of(process.dir(), c"environ", Part::Environment(0)).unwrap();
+        let refused = &mut NoMemory { errno: Errno::EACCES, environment: Some(alone) };
+        let alone = refused.environment(start).unwrap();
+        let (mut expected, mut found) = (Vec::new(), Vec::new());
+        assert_eq!(whole.area((start, end), &mut expected), Ok(()));
+        assert_eq!(alone.area((start, end), &mut found), Ok(()));
+        assert!(!found.is_empty() && found == expected);
+        assert_eq!(alone.area((start + 3, end - 3), &mut found), Ok(()));
+        assert_eq!(found, expected[3..expected.len() - 3]);
+        assert_eq!(alone.area((start - 8, start), &mut found), Err(Fault::Absent));
+        assert!(alone.is_alive() && refused.environment.is_some());
     }
 }

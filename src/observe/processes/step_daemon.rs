@@ -169,10 +169,12 @@ pub(super) fn of_process(process: &PinnedProcess) -> Result<Text, NotRead> {
                 let title = of_daemon(memory, stat.arguments, stat.environment.1);
                 memory.failure().map_or(Ok(title), |errno| Err(NotRead::Failed("/mem", errno)))
             }
-            Err(Errno::EACCES | Errno::EPERM | Errno::EOPNOTSUPP) => Ok(Text::default()),
-            // It is exiting, and has no memory any more.
-            Err(errno) if is_end(*errno) => Ok(Text::default()),
-            Err(errno) => Err(process.failed("/mem", *errno)),
+            Err(none) => match none.errno {
+                Errno::EACCES | Errno::EPERM | Errno::EOPNOTSUPP => Ok(Text::default()),
+                // It is exiting, and has no memory any more.
+                errno if is_end(errno) => Ok(Text::default()),
+                errno => Err(process.failed("/mem", errno)),
+            },
         })
     });
     title?.unwrap_or_else(|| Ok(Text::default()))

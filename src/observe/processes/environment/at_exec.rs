@@ -1,19 +1,18 @@
 //! Reads the environment at the last execve from the memory area that
-//! `/proc/PID/stat` names. `/proc/PID/environ` shows the same area, but reading it
-//! faults pages in, which can block for ever. The area belongs to the process, which
+//! `/proc/PID/stat` names. `/proc/PID/environ` shows the same area; reading it faults
+//! pages in, which can block for ever, so it is read only where memory is refused, and
+//! no page that is not there. The area belongs to the process, which
 //! may write a title over it (setproctitle) or name another area (`PR_SET_MM`).
 //!
 //! What is kept of an environment, here and by `live`: the names of [`VARIABLES`],
 //! [`COMPONENT_VARIABLES`] and [`LIMIT_VARIABLES`], and no more of a value than can ever be
 //! meaningful.
 
-use nix::errno::Errno;
-
 use crate::model::{COMPONENT_VARIABLES, LIMIT_VARIABLES, VARIABLES};
 use crate::observation::{Answer, Environment, Variable};
 use crate::observe::pinned::{NotRead, PinnedProcess};
 use crate::observe::processes::helpers::Depth;
-use crate::observe::processes::memory::{self, Fault, Memory};
+use crate::observe::processes::memory::{self, Fault, Memory, NoMemory};
 use crate::observe::processes::refusals::{ReadKind, Refusals};
 use crate::observe::procfile::Stat;
 
@@ -171,16 +170,22 @@ pub(in crate::observe) fn of(
 /// Reads the environment from `area`, which must have been read after the memory was
 /// opened. `buffer` is reused.
 pub(in crate::observe) fn read(
-    memory: &mut Result<Memory, Errno>,
+    memory: &mut Result<Memory, NoMemory>,
     area: (u64, u64),
     buffer: &mut Vec<u8>,
     refusals: &Refusals,
 ) -> Answer<Environment> {
+    let (start, end) = area;
     let memory = match memory {
         Ok(memory) => memory,
-        Err(errno) => return Answer::Missing(refusals.why(ReadKind::AtExec, *errno)),
+        Err(refused) => {
+            let errno = refused.errno;
+            let Some(environment) = refused.environment(start) else {
+                return Answer::Missing(refusals.why(ReadKind::AtExec, errno));
+            };
+            environment
+        }
     };
-    let (start, end) = area;
     let last = end.min(start.saturating_add(LIMIT));
     let read = memory.area((start, last), buffer);
     if let Some(errno) = memory.failure() {
