@@ -269,8 +269,8 @@ pub fn assert_changes(events: &[Event], expected: &[Change<'_>]) {
     let found = changes(events);
     let found: Vec<_> =
         found.iter().map(|(how, name, value)| (how.as_str(), name.as_str(), value.as_str())).collect();
-    assert_eq!(found, expected);
-    assert!(!events.iter().any(|event| event.event == EventKind::Lost));
+    assert_eq!(found, expected, "{events:#?}");
+    assert!(!events.iter().any(|event| event.event == EventKind::Lost), "{events:#?}");
 }
 
 /// The kinds of probes that this kernel has, with the names that they are to
