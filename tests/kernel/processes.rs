@@ -103,6 +103,17 @@ fn stripped() {
     assert_eq!(detail.live.missing(), Some(why));
 }
 
+/// Make sure that a process whose C library is not set up yet is not said to have an empty
+/// environment.
+#[test]
+fn not_set_up() {
+    let Some(_host) = host::shared() else { return };
+    let scratch = Scratch::new();
+    let detail = detail(&Victim::start(&scratch.build("gcc -static -DEARLY -Wl,-e,early"), ""));
+    assert_eq!(values(&detail.at_exec), ["0"]);
+    assert!(detail.live.missing().unwrap().contains("not set it up yet"), "{detail:?}");
+}
+
 /// Make sure that changes by an interpreter are seen.
 #[test]
 fn python() {

@@ -187,9 +187,16 @@ pub(super) fn find(dir: &Dir, mapping: &Mapping<'_>) -> Result<(FileStat, CStrin
     if (stat.dev, stat.inode) == mapping.file() { Ok((stat, path)) } else { Err(errno) }
 }
 
+/// Names of variables that are looked for.
+const NAMES: [&str; 3] = ["__environ", "environ", "__progname_full"];
+
 /// The array as the C library itself calls it, and as programs do. Where an
 /// executable defines only the second, that is a variable of its own.
-const NAMES: [&str; 2] = ["__environ", "environ"];
+pub(super) const ENVIRON: [usize; 2] = [0, 1];
+
+/// The name of the program, which the C library sets up right after the array (`_init_first`
+/// of glibc, `__init_libc` of musl).
+pub(super) const PROGRAM: usize = 2;
 
 /// What an ELF file says about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

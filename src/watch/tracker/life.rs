@@ -44,9 +44,10 @@ impl Tracker {
         let asked_before = if followed { self.asked(subject) } else { None };
         self.recent.insert(subject.account, subject.pid);
         let state = self.state(subject)?;
-        let (reported, gaps) = (state.reported, state.gaps);
+        let (reported, gaps, changes) = (state.reported, state.gaps, state.changes);
         *state = TrackedProcess::new(subject, gaps);
-        (state.reported, state.environment) = (reported, environment);
+        // What was read before that, and is still to be compared, is another program's.
+        (state.reported, state.environment, state.changes) = (reported, environment, changes + 1);
         let environment = state.environment.as_ref()?;
         let chooses = environment.variables.iter().any(|variable| chooses(&variable.name));
         self.uncovered.remove(subject.pid);

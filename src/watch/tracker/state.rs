@@ -51,7 +51,7 @@ pub(super) struct TrackedProcess {
     pub(super) unread: bool,
     /// Whether there was an event about it.
     pub(super) reported: bool,
-    /// Number of changes, to tell whether there was one meanwhile.
+    /// Number of changes and of other readings, to tell whether there was one meanwhile.
     pub(super) changes: u64,
     /// When the last change was, by a variable's name.
     pub(super) last_set: BTreeMap<String, Timestamp>,
@@ -81,6 +81,7 @@ impl TrackedProcess {
         self.memory = None;
         self.doubtful = false;
         self.followed.clear();
+        self.changes += 1;
         std::mem::replace(&mut self.environment, environment)
     }
 

@@ -110,6 +110,17 @@ fn polled() {
     let reread = tracker.reread();
     change(&mut tracker, 102, "5");
     assert!(tracker.compare(reread).is_empty());
+    // Nor does one of a program that executed another one meanwhile.
+    let execute = |tracker: &mut Tracker, at| {
+        let variables = vec![Variable { name: A.to_owned(), value: "6".into(), cut: false }];
+        let environment = Some(Environment { variables, cut: None });
+        tracker.take(Fact::Exec { at, subject: process(7), env_end: 0, environment });
+    };
+    execute(&mut tracker, 103);
+    let reread = tracker.reread();
+    execute(&mut tracker, 104);
+    assert!(tracker.compare(reread).is_empty());
+    assert_eq!(values(&change(&mut tracker, 105, "7")), (Some("6"), Some("7")));
 }
 
 /// Make sure that a process that cannot be read is reported once, whether it was read before or

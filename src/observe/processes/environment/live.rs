@@ -11,7 +11,7 @@ use nix::errno::Errno;
 
 use super::at_exec::{self, NAME_LIMIT, VALUE_LIMIT, VariableFilter};
 use crate::observation::{Answer, Environment};
-use crate::observe::processes::mapped_files::{Image, MappedFiles, Mapping, mappings};
+use crate::observe::processes::mapped_files::{ENVIRON, Image, MappedFiles, Mapping, PROGRAM, mappings};
 use crate::observe::processes::memory::{Fault, Memory, StringReader, word};
 use crate::sys::dir::Dir;
 use crate::sys::regular_file::NotOpened;
@@ -30,6 +30,8 @@ const CHANGES: &str = "it changes while it is read";
 
 const DISAGREE: &str = "several C libraries are mapped, and their environments differ";
 
+const EARLY: &str = "its C library has not set it up yet, or does not tell whether it was cleared";
+
 /// Reads the environment at `places`, which must agree.
 pub(in crate::observe::processes) fn read(
     memory: &mut Memory,
@@ -45,16 +47,33 @@ fn settled(memory: &mut Memory, place: EnvironLocation) -> Answer<Environment> {
         match attempt(memory, place) {
             Ok(Some(environment)) => return Answer::Known(environment),
             Ok(None) => {}
-            Err(fault) => return Answer::Missing(fault.why().to_owned()),
+            Err(NotThere::Early) => return Answer::Missing(EARLY.to_owned()),
+            Err(NotThere::Fault(fault)) => return Answer::Missing(fault.why().to_owned()),
         }
     }
     Answer::Missing(CHANGES.to_owned())
 }
 
+/// Why there is no environment to read.
+enum NotThere {
+    Fault(Fault),
+    /// There is no array, and it is not known whether there was one before.
+    Early,
+}
+
+impl From<Fault> for NotThere {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
 /// Reads it once; `None` if it changed while it was read.
-fn attempt(memory: &mut Memory, place: EnvironLocation) -> Result<Option<Environment>, Fault> {
-    let start = pointer(memory, place)?;
+fn attempt(memory: &mut Memory, place: EnvironLocation) -> Result<Option<Environment>, NotThere> {
+    let start = pointer(memory, place, place.address)?;
     let mut environment = Environment::default();
+    if start == 0 && !is_set_up(memory, place) {
+        return Err(NotThere::Early);
+    }
     if start != 0 {
         let array = Array::read(memory, start, place.width)?;
         let (found, kept) = strings(memory, &array)?;
@@ -64,14 +83,23 @@ fn attempt(memory: &mut Memory, place: EnvironLocation) -> Result<Option<Environ
             return Ok(None);
         }
     }
-    Ok((pointer(memory, place)? == start).then_some(environment))
+    Ok((pointer(memory, place, place.address)? == start).then_some(environment))
 }
 
-fn pointer(memory: &mut Memory, place: EnvironLocation) -> Result<u64, Fault> {
+fn pointer(memory: &mut Memory, place: EnvironLocation, address: u64) -> Result<u64, Fault> {
     match place.width {
-        4 => memory.array::<4>(place.address).map(|bytes| word(&bytes)),
-        _ => memory.array::<8>(place.address).map(|bytes| word(&bytes)),
+        4 => memory.array::<4>(address).map(|bytes| word(&bytes)),
+        _ => memory.array::<8>(address).map(|bytes| word(&bytes)),
     }
+}
+
+/// Whether the C library was set up: without an array, `clearenv` took it then. The name of
+/// the program, which follows the array, is no pointer or an empty text before that.
+fn is_set_up(memory: &mut Memory, place: EnvironLocation) -> bool {
+    let Some(name) = place.program else { return false };
+    let first = pointer(memory, place, name).and_then(|name| memory.array::<1>(name));
+    // What cannot be read is not known to be set up.
+    first.is_ok_and(|[first]| first != 0)
 }
 
 /// The array of pointers with its end.
@@ -215,6 +243,9 @@ const NO_LIBRARY: &str = "no C library is mapped, and the executable has no envi
 pub(in crate::observe::processes) struct EnvironLocation {
     pub(in crate::observe::processes) address: u64,
     pub(in crate::observe::processes) width: usize,
+    /// The address of the pointer to the program's name, in the same library or the
+    /// executable.
+    pub(in crate::observe::processes) program: Option<u64>,
 }
 
 /// Why the array was not found.
@@ -265,23 +296,38 @@ pub(in crate::observe::processes) fn find(
         let others = mapped.iter().filter(|mapping| !is_c_library(mapping.name()));
         load(dir, others, files, &mut objects)?;
     }
-    if let Some(place) = named(&objects, 0).first() {
-        return Ok(vec![*place]);
-    }
     let mut library = Vec::new();
-    load(dir, libraries.into_iter(), files, &mut library)?;
-    let found = [named(&library, 0), named(&objects, 1), named(&library, 1)];
-    let found = found.into_iter().find(|places| !places.is_empty());
-    found.ok_or_else(|| NoEnviron::Reason(NO_LIBRARY.to_owned()))
+    let loaded = load(dir, libraries.into_iter(), files, &mut library);
+    let own = named(&objects, ENVIRON[0]).into_iter().next();
+    // Where the executable has the array, libraries tell no more than whether it is set up.
+    if own.is_none() {
+        loaded?;
+    }
+    let found = [own.into_iter().collect(), named(&library, ENVIRON[0]), named(&objects, ENVIRON[1])];
+    let found = found.into_iter().find(|places: &Vec<EnvironLocation>| !places.is_empty());
+    let mut places = found.unwrap_or_else(|| named(&library, ENVIRON[1]));
+    if places.is_empty() {
+        return Err(NoEnviron::Reason(NO_LIBRARY.to_owned()));
+    }
+    // As with the array: the executable's is that of all libraries.
+    let copy = named(&objects, PROGRAM).first().map(|copy| copy.address);
+    let first = named(&library, PROGRAM).first().map(|first| first.address);
+    for place in &mut places {
+        place.program = copy.or(place.program).or(first);
+    }
+    Ok(places)
 }
 
 /// The array of a static executable.
 fn fixed(executable: &Image, bias: Option<u64>) -> Result<Vec<EnvironLocation>, NoEnviron> {
     let own = executable.own.as_ref().ok_or_else(|| NoEnviron::Reason(STRIPPED.to_owned()))?;
-    let value = own.iter().chain(&executable.exported).find_map(|value| *value);
-    let value = value.ok_or_else(|| NoEnviron::Reason(NO_NAME.to_owned()))?;
+    let value = |symbols: &[Option<u64>], name: usize| symbols.get(name).copied().flatten();
+    let either = |name| value(own, name).or_else(|| value(&executable.exported, name));
+    let environ =
+        ENVIRON.into_iter().find_map(either).ok_or_else(|| NoEnviron::Reason(NO_NAME.to_owned()))?;
     let bias = bias.ok_or_else(|| NoEnviron::Reason("its load address is unknown".to_owned()))?;
-    Ok(vec![EnvironLocation { address: value.wrapping_add(bias), width: executable.width }])
+    let program = either(PROGRAM).map(|program| program.wrapping_add(bias));
+    Ok(vec![EnvironLocation { address: environ.wrapping_add(bias), width: executable.width, program }])
 }
 
 /// The ELF files of these mappings, each with every address it is loaded at. A file
@@ -318,8 +364,10 @@ fn load<'a>(
 
 fn named(objects: &[(Image, u64)], index: usize) -> Vec<EnvironLocation> {
     let place = |(image, bias): &(Image, u64)| {
-        let value = image.exported.get(index).copied().flatten()?;
-        Some(EnvironLocation { address: value.wrapping_add(*bias), width: image.width })
+        let value = |name: usize| image.exported.get(name).copied().flatten();
+        let address = value(index)?.wrapping_add(*bias);
+        let program = value(PROGRAM).map(|program| program.wrapping_add(*bias));
+        Some(EnvironLocation { address, width: image.width, program })
     };
     objects.iter().filter_map(place).collect()
 }
