@@ -130,11 +130,13 @@ fn burst() {
 /// false is said of what was before, and that memory stays bounded.
 #[test]
 fn flood() {
-    let Some((told, _watch)) = run(4, 100_000, 0) else { return };
+    const THREADS: usize = 4;
+    let Some((told, _watch)) = run(THREADS, 100_000, 0) else { return };
     let lost = usize::try_from(told.lost).unwrap();
-    // Beside the calls, the end of the process may be among what was lost. A
-    // value may be found in memory before its call is told, or lost.
-    assert!(told.called.len() + lost <= 400_001, "{} and {lost}", told.called.len());
+    // Beside the calls, the end of the process may be among what was lost: the kernel tells
+    // it once more for each thread that was still ending when the last one did. A value may
+    // be found in memory before its call is told, or lost.
+    assert!(told.called.len() + lost <= 400_001 + THREADS, "{} and {lost}", told.called.len());
     assert!(told.all.len() + lost >= 400_000, "{} and {lost}", told.all.len());
     assert_eq!(told.broken, 0);
     println!("{} KiB", told.memory);
