@@ -3,7 +3,8 @@
 //!
 //! Where the array may be is found by the symbol lookup of the dynamic linker, done from
 //! outside. The executable comes first, as a copy relocation puts the variable there, then
-//! the C library.
+//! the C library. Where `environ` is null, the name of the program tells a library that is
+//! not set up yet from an environment that was cleared.
 
 use std::time::{Duration, Instant};
 
