@@ -147,7 +147,8 @@ pub(in crate::observe) fn can_be(whole: &[u8], shown: Option<&[u8]>) -> bool {
 /// Whether a proc file system is gpumap's own.
 pub(in crate::observe) fn is_own(proc: &Path) -> bool {
     let place = |path: &Path| {
-        // One that cannot be looked at is not taken for gpumap's own: only speed depends on it.
+        // One that cannot be looked at is not taken for gpumap's own: reading takes longer, and
+        // gpumap's own processes are among those that are read.
         let stat = stat_at(&Dir::open(path).ok()?, c"").ok()?;
         Some((stat.dev, stat.inode))
     };

@@ -17,9 +17,10 @@ use crate::observe::clock;
 use crate::observe::options::Options;
 use crate::observe::pinned::{NotRead, PinnedProcess};
 use crate::observe::problems::Log;
-use crate::observe::procfile::may_be_cut;
+use crate::observe::procfile::{is_own, may_be_cut};
 use crate::sys::absence::OrAbsent as _;
 use crate::sys::dir::Dir;
+use crate::sys::helper;
 
 /// `cgroup.procs` is read up to this many bytes.
 const PROCS_LIMIT: usize = 64 << 20;
@@ -207,8 +208,8 @@ pub(in crate::observe) fn survey(
     Surveyed { processes: seen.read, long_paths }
 }
 
-/// The processes that are not among these; pids of those that have ended leave these, since
-/// they may be used again.
+/// The processes that are not among these and not gpumap's own; pids of those that have ended
+/// leave these, since they may be used again.
 fn unread(options: &Options, done: &mut HashSet<u32>) -> Result<Vec<Wanted>, Errno> {
     let mut listed = BTreeSet::new();
     Dir::open(&options.proc)?.numbers(c".", |_, pid| {
@@ -216,6 +217,16 @@ fn unread(options: &Options, done: &mut HashSet<u32>) -> Result<Vec<Wanted>, Err
         true
     })?;
     done.retain(|pid| listed.contains(pid));
-    let new = listed.into_iter().filter(|pid| !done.contains(pid));
+    let own = own_processes(options);
+    let new = listed.into_iter().filter(|pid| !done.contains(pid) && !own.contains(pid));
     Ok(new.map(|pid| Wanted { pid, cgroup: None }).collect())
+}
+
+/// gpumap itself and its helpers. A hook gives them the environment of its job, and they end
+/// with the answer.
+fn own_processes(options: &Options) -> Vec<u32> {
+    if !is_own(&options.proc) {
+        return Vec::new();
+    }
+    helper::own().into_iter().chain([std::process::id()]).collect()
 }

@@ -233,9 +233,7 @@ impl<'a> DetailReader<'a> {
             if self.maps.len() > MAPS_LIMIT {
                 held.cut(LONG);
             }
-            // Where they are refused, memory is refused too and reported.
-            let failed = self.no_maps.filter(|errno| !matches!(errno, Errno::EACCES | Errno::EPERM));
-            if let Some(errno) = failed {
+            if let Some(errno) = self.no_maps {
                 held.cut(format!("what it has mapped cannot be read: {errno}"));
             }
         } else {
