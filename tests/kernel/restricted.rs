@@ -67,6 +67,23 @@ fn environments() {
     assert!(said.contains("\"61\""), "{code} {said}");
 }
 
+/// Make sure that gpumap does not take itself for a process of the job whose hook started it,
+/// of which it could not read the memory either.
+#[test]
+fn hooks() {
+    let Some(_host) = host::shared() else { return };
+    let mut hook = node::command(&["--json", "leftovers", "--job", "990071"]);
+    hook.env("SLURM_JOB_ID", "990071").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let hook = hook.spawn().expect("the built program");
+    let named = format!("({} gpumap)", hook.id());
+    let output = hook.wait_with_output().expect("it ends");
+    let said = text(&output);
+    assert!(!said.contains(&named), "{said}");
+    if says("/proc/sys/kernel/yama/ptrace_scope", "3") {
+        assert_eq!(output.status.code(), Some(0), "{said}");
+    }
+}
+
 /// Make sure that the commands which load programs that read the kernel's memory work, or
 /// say in one sentence that lockdown forbids it: also with the limit of locked memory that
 /// units have.
