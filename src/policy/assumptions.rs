@@ -142,7 +142,8 @@
 //! 20. `bpf_for_each_map_elem` visits an array by number and a hash table in the
 //!     order in which user space lists it (`bpf_for_each_hash_elem` and
 //!     `htab_map_get_next_key`, `kernel/bpf/hashtab.c`, walk the same buckets).
-//!     `callbacks`; `tests/kernel/compiled/mod.rs`, class "callbacks".
+//!     `callbacks`; `tests/kernel/compiled/mod.rs`, class "callbacks". Older kernels
+//!     call the helper itself, newer ones what it calls; by hand "visited…" on both.
 //! 21. A function that is called back has a frame of its own in every round and
 //!     ends the helper with any result but 0 (`bpf_loop`,
 //!     `kernel/bpf/bpf_iter.c`). With any flag `bpf_loop` fails before the first
@@ -171,7 +172,9 @@
 //! 29. Programs reach an arena by its own instructions alone, whose addresses
 //!     are below 2^32 and which write to nothing else (`BPF_PROBE_MEM32`,
 //!     shown as plain loads and stores). `word::may_be_address`;
-//!     `memory::shared_with_user_space`.
+//!     `memory::shared_with_user_space`. Taking its pages and giving them back
+//!     touches nothing else of a program's (`arena_alloc_pages`, `arena_free_pages`,
+//!     `kernel/bpf/arena.c`); by hand "arena_pages".
 //! 30. A tail call to an index without a program falls through, and only user
 //!     space puts programs into the map (`check_map_func_compatibility`); what it puts
 //!     there later is as in 36. A program that is called begins with the context, with

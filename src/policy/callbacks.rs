@@ -31,7 +31,8 @@ impl Machine<'_> {
     pub(super) fn begin_rounds(&mut self, name: &str, pc: usize, state: &mut MachineState) -> Option<Next> {
         let (map, count) = match name {
             "bpf_loop" => (None, state.registers[1].as_constant()? & u64::from(u32::MAX)),
-            "bpf_for_each_array_elem" | "bpf_for_each_hash_elem" => {
+            // Older kernels call the helper by its own name (Linux 5.15), which calls the map's.
+            "bpf_for_each_array_elem" | "bpf_for_each_hash_elem" | "bpf_for_each_map_elem" => {
                 let map = self.map_argument(&state.registers[1])?;
                 (Some((map, state.registers[1].clone())), self.entries_to_visit(map, state)?)
             }

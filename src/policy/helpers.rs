@@ -211,8 +211,16 @@ pub enum KernelFunction {
 /// Functions that take or give back what keeps an object of the kernel there,
 /// keep others from running meanwhile, or read or print text. Those for dynptrs write to
 /// memory that was counted as written when the dynptr was made. Locks and heads of lists are
-/// memory that the verifier lets no program read.
+/// memory that the verifier lets no program read. Of memory shared with user space (an arena)
+/// nothing is known before or after its pages are taken or given back.
+///
+/// Functions without `_impl` are those with it that get an argument from the verifier (Linux
+/// 7.0 and 7.2).
 const HARMLESS_FUNCTIONS: &[&str] = &[
+    "bpf_arena_alloc_pages",
+    "bpf_arena_alloc_pages_non_sleepable",
+    "bpf_arena_free_pages",
+    "bpf_arena_free_pages_non_sleepable",
     "bpf_rcu_read_lock",
     "bpf_rcu_read_unlock",
     "bpf_preempt_disable",
@@ -230,9 +238,13 @@ const HARMLESS_FUNCTIONS: &[&str] = &[
     "bpf_cgroup_ancestor",
     "bpf_cgroup_from_id",
     "bpf_task_under_cgroup",
+    "bpf_obj_drop",
     "bpf_obj_drop_impl",
+    "bpf_percpu_obj_drop",
     "bpf_percpu_obj_drop_impl",
+    "bpf_list_push_front",
     "bpf_list_push_front_impl",
+    "bpf_list_push_back",
     "bpf_list_push_back_impl",
     "bpf_dynptr_adjust",
     "bpf_dynptr_copy",
@@ -259,8 +271,11 @@ const HARMLESS_FUNCTIONS: &[&str] = &[
 
 /// Functions that make an object or take one out of a list.
 const OBJECT_FUNCTIONS: &[&str] = &[
+    "bpf_obj_new",
     "bpf_obj_new_impl",
+    "bpf_percpu_obj_new",
     "bpf_percpu_obj_new_impl",
+    "bpf_refcount_acquire",
     "bpf_refcount_acquire_impl",
     "bpf_list_pop_front",
     "bpf_list_pop_back",

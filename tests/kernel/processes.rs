@@ -1,8 +1,8 @@
 //! Compares what processes ask for and hold with real processes.
 
 use crate::support::cgroup::Tree;
-use crate::support::host;
 use crate::support::threads;
+use crate::support::{elf, host};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -252,7 +252,7 @@ fn other_roots() {
 #[test]
 fn started_by_hand() {
     let Some(_host) = host::shared() else { return };
-    let loader = Path::new("/lib64/ld-linux-x86-64.so.2");
+    let loader = Path::new(elf::LOADER);
     if !loader.exists() {
         return host::skip(&format!("{} is missing", loader.display()));
     }

@@ -40,6 +40,8 @@ make_root() {
     cp "$root/usr/share/base-passwd/passwd.master" "$root/etc/passwd"
     cp "$root/usr/share/base-passwd/group.master" "$root/etc/group"
     cp "$root/usr/share/libc-bin/nsswitch.conf" "$root/etc/"
+    # Tests mount what they serve there.
+    mkdir -p "$root/mnt"
     ln -sf dash "$root/usr/bin/sh"
     ln -sf gawk "$root/usr/bin/awk"
     ln -sf gcc "$root/usr/bin/cc"

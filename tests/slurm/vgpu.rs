@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use crate::support::container::{Bundle, Container};
 use crate::support::slurm::spec::Spec;
 use crate::support::slurm::{Cluster, PATIENCE, compile, inner_pid, with_cluster};
-use crate::support::{host, node};
+use crate::support::{elf, host, node};
 
 /// Offsets of layout 1.2, and of SoftMig's, which is the same up to the lock of entries.
 const LIMITS: u64 = 1600;
@@ -82,14 +82,12 @@ fn of_process(pid: u32) -> Value {
 
 /// A container whose first process is registered as this entry of the region.
 fn container(bench: &Bench, entry: u64) -> Container {
-    let loader = ["/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"];
-    let loader = loader.into_iter().find(|path| Path::new(path).exists()).unwrap();
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
     let libc = maps
         .lines()
         .find_map(|line| Some(&line[line.find('/')?..]).filter(|path| path.ends_with("/libc.so.6")));
     let [library, actor] = ["libvgpu.so", "actor"].map(|name| bench.dir.join(name));
-    let loader = fs::canonicalize(loader).unwrap();
+    let loader = fs::canonicalize(elf::LOADER).unwrap();
     let inside = |path: &Path| format!("/bin/{}", path.file_name().unwrap().to_str().unwrap());
     let args =
         [&inside(&loader), "--library-path", "/bin", "--preload", "/bin/libvgpu.so", "/bin/actor", "ready"];

@@ -1,4 +1,4 @@
-//! ELF files that claim more than they have.
+//! ELF files that claim more than they have, and the dynamic linker of this machine.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
@@ -9,6 +9,10 @@ pub const TABLE: u64 = (60 << 20) / 24 * 24;
 
 /// `e_machine` of this machine: AArch64 or x86-64.
 const MACHINE: u16 = if cfg!(target_arch = "aarch64") { 183 } else { 62 };
+
+/// glibc's dynamic linker.
+pub const LOADER: &str =
+    if cfg!(target_arch = "aarch64") { "/lib/ld-linux-aarch64.so.1" } else { "/lib64/ld-linux-x86-64.so.2" };
 
 /// A library that says of itself that it has four tables of 60 MiB, two of
 /// symbols and two of their names, and whose hash table has one endless chain of

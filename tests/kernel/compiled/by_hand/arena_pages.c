@@ -1,5 +1,6 @@
-// Pages of an arena are taken and given back: only programs that may sleep have these functions.
-// refused
+// Pages of an arena are taken and given back: before Linux 7.0 only programs that may sleep had these functions.
+// unknown: none
+// since: 7.0
 // set: v4
 #define __arena __attribute__((address_space(1)))
 struct { __uint(type, 33); __uint(map_flags, 1 << 10); __uint(max_entries, 4); __uint(map_extra, 0x10000000); } shared SEC(".maps");

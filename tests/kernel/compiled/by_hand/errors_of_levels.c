@@ -1,5 +1,7 @@
 // Programs on three cgroups, attached with several flags and by a link, read and set the error one after the other.
 // unknown: none
+// until: 7.1
+// Linux 7.2 takes no errors but -4095 to 0.
 // attach: above multi up 2
 // attach: middle multi preorder up 1
 // attach: linked link

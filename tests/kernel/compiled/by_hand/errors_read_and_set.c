@@ -1,5 +1,7 @@
 // The error so far is read, set and read again.
 // unknown: none
+// until: 7.1
+// Linux 7.2 takes no errors but -4095 to 0.
 SEC("cgroup/dev") int policy(struct bpf_cgroup_dev_ctx *ctx)
 {
 	int before = bpf_get_retval();

@@ -1,5 +1,7 @@
 // Numbers that are no errors are set: positive ones, and some below the lowest error.
 // unknown: none
+// until: 7.1
+// Linux 7.2 takes no errors but -4095 to 0.
 // attach: first multi
 // attach: policy multi
 SEC("cgroup/dev") int first(struct bpf_cgroup_dev_ctx *ctx)

@@ -7,7 +7,12 @@ struct bpf_list_node { u64 opaque[3]; } __attribute__((aligned(8)));
 struct node { struct bpf_list_node in; u64 number; };
 extern void *bpf_obj_new_impl(u64 type, void *meta) __attribute__((section(".ksyms")));
 extern void bpf_obj_drop_impl(void *object, void *meta) __attribute__((section(".ksyms")));
+#if KERNEL < 702
 extern int bpf_list_push_front_impl(struct bpf_list_head *head, struct bpf_list_node *node, void *meta, u64 off) __attribute__((section(".ksyms")));
+#define bpf_list_push_front(head, node) bpf_list_push_front_impl(head, node, 0, 0)
+#else
+extern int bpf_list_push_front(struct bpf_list_head *head, struct bpf_list_node *node) __attribute__((section(".ksyms")));
+#endif
 extern struct bpf_list_node *bpf_list_pop_back(struct bpf_list_head *head) __attribute__((section(".ksyms")));
 static long (*bpf_spin_lock)(void *lock) = (void *)93;
 static long (*bpf_spin_unlock)(void *lock) = (void *)94;
@@ -22,7 +27,7 @@ SEC("cgroup/dev") int policy(struct bpf_cgroup_dev_ctx *ctx)
 	if (!node)
 		return 0;
 	bpf_spin_lock(&lock);
-	bpf_list_push_front_impl(&head, &node->in, 0, 0);
+	bpf_list_push_front(&head, &node->in);
 	last = bpf_list_pop_back(&head);
 	bpf_spin_unlock(&lock);
 	if (last)
