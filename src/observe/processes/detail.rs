@@ -1,6 +1,7 @@
 //! Reads what one process asks for and holds, all from one address space. A
 //! process that executes another program meanwhile is read again.
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -25,9 +26,17 @@ const AUXV_LIMIT: usize = 4 << 10;
 
 const MAPS_LIMIT: usize = 4 << 20;
 
-/// How often a process is read, and how long its descriptors may take.
-const TRIES: usize = 3;
+/// How long to wait before each reading of a process: one that executes another program has done
+/// so soon.
+const PAUSES: [Duration; 5] = [
+    Duration::ZERO,
+    Duration::ZERO,
+    Duration::from_millis(1),
+    Duration::from_millis(2),
+    Duration::from_millis(4),
+];
 
+/// How long its descriptors may take.
 const TIME: Duration = Duration::from_secs(2);
 
 const ENDED: &str = "it has ended and waits for its parent";
@@ -104,7 +113,8 @@ impl<'a> DetailReader<'a> {
     /// Reads a process.
     pub(super) fn read(&mut self, subject: &ProcessToRead<'_>) -> Result<Detail, NotRead> {
         let (mut last, mut ended) = (remains(), subject.ended);
-        for _ in 0..TRIES {
+        for pause in PAUSES {
+            thread::sleep(pause);
             let other = if ended { subject.process.living_thread(|stat| !stat.has_ended())? } else { None };
             let thread = match &other {
                 Some(other) => other,

@@ -1,6 +1,9 @@
 //! Reads processes one after another, each through one handle of its `/proc`
 //! directory, so that a reused pid cannot mix two processes.
 
+use std::thread;
+use std::time::Duration;
+
 use nix::errno::Errno;
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
@@ -17,6 +20,11 @@ use crate::observe::pinned::{NotRead, PinnedProcess};
 use crate::observe::procfile::{Stat, can_be, may_be_cut};
 use crate::owner;
 use crate::sys::dir::Dir;
+
+/// Pauses after which a process that is ending is looked at again: it has ended soon, unless
+/// one of its files keeps it.
+const ENDING: [Duration; 4] =
+    [Duration::ZERO, Duration::from_millis(1), Duration::from_millis(2), Duration::from_millis(4)];
 
 /// What is the same for all processes that are read.
 #[derive(Debug)]
@@ -135,10 +143,15 @@ impl<'a> Reader<'a> {
         let subject = ProcessToRead { process, titled, ended: stat.has_ended(), several, depth, parts };
         let look = self.detail_reader.read(&subject)?;
         if !*ended && look.at_exec.known().is_none() && look.live.known().is_none() {
-            *stat = process.stat()?;
-            *ended = stat.is_ending() && process.living_thread(|stat| !stat.is_ending())?.is_none();
-            if *ended && stat.has_ended() {
-                return Err(Unread::Gone);
+            for pause in ENDING {
+                thread::sleep(pause);
+                *stat = process.stat()?;
+                *ended = stat.is_ending() && process.living_thread(|stat| !stat.is_ending())?.is_none();
+                match *ended {
+                    true if stat.has_ended() => return Err(Unread::Gone),
+                    true => {}
+                    false => break,
+                }
             }
         }
         Ok(Some(look))
