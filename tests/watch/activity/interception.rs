@@ -13,6 +13,7 @@ use gpumap::observation::{InterceptedCalls, ProcessActivity};
 use super::bench::{self, go_on, read_line};
 use crate::support::host::Host;
 use crate::support::node;
+use crate::support::wait::is_emulated;
 use crate::support::watching::Place;
 
 /// A driver, a client, and libraries that stand before the driver.
@@ -128,7 +129,9 @@ fn what_a_library_takes() {
 fn told() {
     let Some(root) = bench::shared() else { return };
     let bench = Bench::new(&root);
-    let mut client = bench.start(Some(20_000), &["launch:400"]);
+    // Longer than a probe takes.
+    let takes = if is_emulated() { 500_000 } else { 20_000 };
+    let mut client = bench.start(Some(takes), &["launch:400"]);
     let cgroup = bench.place.cgroup.to_str().unwrap();
     let words = ["--color", "never", "activity", "--cgroup", cgroup, "--every", "1s", "--for", "60s", "-v"];
     let mut command = node::command(&words);
