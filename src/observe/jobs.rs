@@ -344,6 +344,7 @@ pub fn leftovers(options: &Options, job: &JobName, hook: JobHook) -> Result<Obse
     let sieve = Sieve {
         uid: hook.uid,
         since: hook.began.and_then(ticks_since_boot),
+        itself: false,
         matters: &|environment| names(environment, job),
     };
     let mut remarks = Vec::new();
@@ -429,7 +430,12 @@ pub fn job_claims(options: &Options, name: &AskedName) -> Result<Observation, Ob
     let options = Options { detail: true, ..options.clone() };
     let mut log = Log::new(options.deadline);
     let hierarchy = Hierarchy::find(&options)?;
-    let sieve = Sieve { uid: None, since: None, matters: &|environment| name.may_be_said_by(environment) };
+    let sieve = Sieve {
+        uid: None,
+        since: None,
+        itself: true,
+        matters: &|environment| name.may_be_said_by(environment),
+    };
     let found = survey(&options, &hierarchy, &sieve, &mut log, &mut Vec::new());
     let mut observation = host::blank(&options, Some(&hierarchy));
     observation.processes = found.processes;

@@ -214,8 +214,8 @@ pub enum KernelFunction {
 /// memory that the verifier lets no program read. Of memory shared with user space (an arena)
 /// nothing is known before or after its pages are taken or given back.
 ///
-/// Functions without `_impl` are those with it that get an argument from the verifier (Linux
-/// 7.0 and 7.2).
+/// Linux 7.0 and 7.2 know some functions without `_impl` in their names: the verifier adds the
+/// last argument there.
 const HARMLESS_FUNCTIONS: &[&str] = &[
     "bpf_arena_alloc_pages",
     "bpf_arena_alloc_pages_non_sleepable",

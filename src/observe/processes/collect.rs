@@ -189,7 +189,8 @@ pub(in crate::observe) fn survey(
 ) -> Surveyed {
     let look = Look { options, hierarchy, cgroups: &[], anywhere: true, sieve: Some(sieve) };
     let mut list = |done: &mut HashSet<u32>, _: &[_], log: &mut Log| {
-        unread(options, done).unwrap_or_else(|errno| {
+        let own = if sieve.itself { Vec::new() } else { own_processes(options) };
+        unread(options, done, &own).unwrap_or_else(|errno| {
             log.failed(options.proc.to_string_lossy(), errno);
             Vec::new()
         })
@@ -208,16 +209,15 @@ pub(in crate::observe) fn survey(
     Surveyed { processes: seen.read, long_paths }
 }
 
-/// The processes that are not among these and not gpumap's own; pids of those that have ended
-/// leave these, since they may be used again.
-fn unread(options: &Options, done: &mut HashSet<u32>) -> Result<Vec<Wanted>, Errno> {
+/// The processes that are among neither of these; pids of those that have ended
+/// leave the first, since they may be used again.
+fn unread(options: &Options, done: &mut HashSet<u32>, own: &[u32]) -> Result<Vec<Wanted>, Errno> {
     let mut listed = BTreeSet::new();
     Dir::open(&options.proc)?.numbers(c".", |_, pid| {
         listed.insert(pid);
         true
     })?;
     done.retain(|pid| listed.contains(pid));
-    let own = own_processes(options);
     let new = listed.into_iter().filter(|pid| !done.contains(pid) && !own.contains(pid));
     Ok(new.map(|pid| Wanted { pid, cgroup: None }).collect())
 }

@@ -90,6 +90,8 @@ pub(in crate::observe) struct Sieve<'a> {
     /// The earliest start, in clock ticks since boot: an older process whose environment
     /// is not known is not one of them.
     pub(in crate::observe) since: Option<u64>,
+    /// Whether gpumap itself may be one of them.
+    pub(in crate::observe) itself: bool,
     /// Whether an environment at exec is that of one of them.
     pub(in crate::observe) matters: &'a (dyn Fn(&Environment) -> bool + Sync),
 }
