@@ -11,7 +11,7 @@ use gpumap::observe::{self, ObserveError, Options};
 use gpumap::owner::{Directory, JobName};
 
 use crate::support::cgroup::Tree;
-use crate::support::node::Sleeper;
+use crate::support::node::{self, Sleeper};
 
 const SLUID: &str = "sEKNKTV3WPV500";
 
@@ -81,6 +81,22 @@ fn finds_sluids() {
     let _stepd = Titled::new("slurmstepd: [3385.extern]", &daemon);
     assert_eq!(scope(&look(top.path(), "3385").unwrap()), [place]);
     assert!(look(top.path(), "3386").is_err());
+}
+
+/// Make sure that gpumap finds the job of an array task where no other process than itself
+/// says its number, as in a step that runs nothing else.
+#[test]
+fn finds_the_array_task_that_it_is_in() {
+    let Some(root) = host::shared() else { return };
+    let top = Tree::new(&root);
+    let task = top.child("system.slice/slurmstepd.scope/job_4713/step_0/user/task_0");
+    let mut line = std::process::Command::new("sh");
+    line.args(["-c", r#"echo $$ > "$1/cgroup.procs"; shift; exec "$@""#, "sh"]).arg(&task);
+    let gpumap = [env!("CARGO_BIN_EXE_gpumap"), "--json", "--cgroup-root"];
+    line.args(gpumap).arg(top.path()).args(["job", "4711_3"]);
+    line.env("SLURM_ARRAY_JOB_ID", "4711").env("SLURM_ARRAY_TASK_ID", "3");
+    let (document, _) = node::document(&line.output().unwrap());
+    assert_eq!(document["owners"][0]["owner"]["job_id"], 4713, "{document:#}");
 }
 
 /// A process with a title, in a cgroup.

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Runs the tests on aarch64, in emulated machines with Debian's kernels, and prints a table:
-# module × kernel, passed, failed, skipped (as tests/machines.sh does for x86-64).
+# Runs the tests on aarch64, in emulated machines with Debian's kernels and one of Ubuntu's,
+# and prints a table: module × kernel, passed, failed, skipped (as tests/machines.sh does for
+# x86-64).
 #
 #   tests/machines/arm64.sh                      the tests that say most about a kernel
 #   tests/machines/arm64.sh kernel::processes …  these modules, or single tests of them
@@ -11,7 +12,7 @@
 #
 # The tests are built by packaging/cross.sh. The machines have a root directory of Debian for
 # arm64, in target/arm64. Needs root and the packages mmdebstrap, qemu-system-arm,
-# qemu-system-common (or virtiofsd), cpio, xz-utils, python3.
+# qemu-system-common (or virtiofsd), cpio, xz-utils, zstd, curl, python3.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 into=$PWD/target/arm64
@@ -26,7 +27,7 @@ chosen=(
 )
 wanted=("${@:-${chosen[@]}}")
 
-needs qemu-system-aarch64 mmdebstrap cpio xz python3
+needs qemu-system-aarch64 mmdebstrap cpio xz zstd curl python3
 
 # A root directory with what the tests call. Nothing of it has been run: what its packages
 # would do when they are installed is done here.
@@ -59,11 +60,14 @@ settings=(CARGO_BUILD_TARGET=$target)
 [ $# -eq 0 ] || settings+=(CARGO_PROFILE_DEV_OPT_LEVEL=1 CARGO_TARGET_DIR=$PWD/target/optimised)
 binaries packaging/cross.sh env "${settings[@]}" cargo
 
-# Kernels with pages of 4 KiB, and one with pages of 16 KiB.
+# Kernels with pages of 4 KiB, one with pages of 16 KiB, and Ubuntu's with pages of 64 KiB,
+# as machines with NVIDIA's Grace have them.
 export ARCHITECTURE=arm64
 {
     RELEASES="bookworm trixie sid" tests/machines/kernels.sh "$into/kernels" | sed 's/$/ arm64/'
     RELEASES=trixie FLAVOUR=arm64-16k tests/machines/kernels.sh "$into/kernels-16k" | sed 's/$/ arm64-16k/'
+    DISTRIBUTION=ubuntu RELEASES=resolute FLAVOUR=generic-64k tests/machines/kernels.sh "$into/kernels-64k" |
+        sed 's/$/ arm64-64k/'
 } > "$into/found"
 names=()
 while read -r release dir kind; do

@@ -12,8 +12,8 @@
 #                this machine's; the working directory is at its own place in it
 #
 # By emulation (TCG), which works everywhere and is some twenty times slower than the
-# machine. Needs qemu-system-x86 or qemu-system-arm, virtiofsd, busybox-static, cpio, xz-utils; zstd
-# for newer kernels of Ubuntu.
+# machine. Needs qemu-system-x86 or qemu-system-arm, virtiofsd, busybox-static, cpio, xz-utils,
+# python3; zstd for newer kernels of Ubuntu.
 set -euo pipefail
 kernel=$(realpath "$1")
 command=$2
@@ -107,6 +107,7 @@ echo $? > /tmp/out/status
 START
 chmod +x "$root/init"
 (cd "$root" && find . | cpio -o -H newc --quiet > "$work/initrd")
+python3 "$(dirname "$0")/image.py" "$(find "$kernel" -name 'vmlinuz*' -print -quit)" "$work/kernel"
 
 mkdir -p "$OUT"
 rm -f "$OUT/status"
@@ -137,7 +138,7 @@ ended=0
 timeout "${LIMIT:-900}" "${qemu[@]}" -accel tcg,thread=multi -smp "${CPUS:-1}" -m "${MEMORY:-2048}" \
     -object "memory-backend-memfd,id=memory,size=${MEMORY:-2048}M,share=on" -numa node,memdev=memory \
     "${devices[@]}" -nographic -no-reboot -nodefaults -serial "file:$OUT/console" \
-    -kernel "$(find "$kernel" -name 'vmlinuz*' -print -quit)" -initrd "$work/initrd" \
+    -kernel "$work/kernel" -initrd "$work/initrd" \
     -append "console=$console quiet panic=-1 mitigations=off no_timer_check ${ARGUMENTS:-}" </dev/null || ended=$?
 [ -e "$OUT/status" ] || {
     tail -20 "$OUT/console" >&2
