@@ -39,7 +39,7 @@ impl Site {
     fn program(&self, body: &str) -> PathBuf {
         let (source, program) = (self.0.join("smi.c"), self.0.join("nvidia-smi"));
         let text = format!(
-            "#include <signal.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\
+            "#include <fcntl.h>\n#include <signal.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\
              #include <unistd.h>\nextern char **environ;\nstatic char list[] = {LIST:?}, sure[] = {SURE:?};\n\
              int main(int argc, char **argv) {{ (void)list; (void)sure;\n\
              if (argc != 2 || strcmp(argv[1], \"-L\")) return 99;\n{body}\nreturn 0; }}\n"

@@ -35,7 +35,7 @@ make_root() {
     local root=$1 packages
     packages=base-files,base-passwd,bash,dash,busybox-static,coreutils,findutils,grep,sed,gawk,diffutils,tar,gzip
     packages+=,perl-base,util-linux,mount,procps,login,passwd,libc-bin,hostname,iproute2,tzdata
-    packages+=,gcc,libc6-dev,musl-tools,python3,bpftool,strace,runc,crun
+    packages+=,clang,gcc,libc6-dev,musl-tools,python3,bpftool,strace,runc,crun
     mmdebstrap --quiet --variant=extract --architectures=arm64 --include="$packages" \
         --aptopt='Acquire::Check-Valid-Until "false"' --aptopt='APT::Sandbox::User "root"' trixie "$root"
     cp "$root/usr/share/base-passwd/passwd.master" "$root/etc/passwd"
@@ -43,6 +43,9 @@ make_root() {
     cp "$root/usr/share/libc-bin/nsswitch.conf" "$root/etc/"
     # Tests mount what they serve there.
     mkdir -p "$root/mnt"
+    rmdir "$root/var/run" "$root/var/lock"
+    ln -s /run "$root/var/run"
+    ln -s /run/lock "$root/var/lock"
     ln -sf dash "$root/usr/bin/sh"
     ln -sf gawk "$root/usr/bin/awk"
     ln -sf gcc "$root/usr/bin/cc"

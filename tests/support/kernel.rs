@@ -47,6 +47,12 @@ pub fn counts_changes() -> bool {
     counts
 }
 
+/// Whether programs may throw here (`bpf_throw`). Ubuntu's 7.0 for arm64 itself fails in the
+/// process that asks, on processors that sign return addresses; 6.12 and 7.2 do not.
+pub fn survives_exceptions() -> bool {
+    !(cfg!(target_arch = "aarch64") && release() == (7, 0))
+}
+
 /// Whether the running kernel is built with kprobes, as those of distributions are.
 pub fn has_kprobes() -> bool {
     std::fs::read_to_string("/proc/kallsyms").unwrap().contains(" register_kretprobe")

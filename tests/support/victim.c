@@ -81,15 +81,16 @@ static void devices(void) {
 
 /* Points into pages that are not there, and at an array without end. */
 static void broken(int endless) {
-    char *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const size_t size = sysconf(_SC_PAGESIZE);
+    char *page = mmap(NULL, 2 * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     static char *array[] = {(char *)16, NAME "=1", NULL, NULL};
-    munmap(page + 4096, 4096);
+    munmap(page + size, size);
     if (endless) {
-        char **last = (char **)(page + 4096) - 2;
+        char **last = (char **)(page + size) - 2;
         last[0] = NAME "=1", last[1] = "A=1";
         environ = last;
     } else {
-        array[2] = memcpy(page + 4096 - 23, NAME "=12", 23);
+        array[2] = memcpy(page + size - 23, NAME "=12", 23);
         environ = array;
     }
 }

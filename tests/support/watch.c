@@ -90,6 +90,11 @@ int main(int count, char **arguments) {
             }
             wait(NULL);
         }
+    } else if (!strcmp(mode, "store")) {
+        /* Without a call of the C library. */
+        for (char **entry = environ; *entry; entry++)
+            if (!strncmp(*entry, NAME "=", strlen(NAME "="))) *entry = NAME "=7";
+        sleep(3);
     } else if (!strcmp(mode, "clear")) {
         clearenv();
     } else if (!strcmp(mode, "keep")) {

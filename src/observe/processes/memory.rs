@@ -299,7 +299,7 @@ fn is_there(entry: u64) -> bool {
 fn size() -> usize {
     static SIZE: OnceLock<usize> = OnceLock::new();
     *SIZE.get_or_init(|| {
-        // Reading by the smallest pages is right everywhere, only slower.
+        // The C library has it from the kernel (AT_PAGESZ): this does not fail.
         let size = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
         size.and_then(|size| usize::try_from(size).ok()).unwrap_or(SMALLEST).max(SMALLEST)
     })

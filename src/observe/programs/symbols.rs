@@ -19,6 +19,14 @@ const CALL: u8 = 0x85;
 const LOCAL_CALL: u8 = 1;
 /// `BPF_FUNC_tail_call`, which the dump keeps as a number.
 const TAIL_CALL: i32 = 12;
+/// Helpers that the kernel's compiler for a processor may write out in place of a call
+/// (`bpf_jit_inlines_helper_call`, Linux 6.10: arm64, later others), so that the dump keeps
+/// their numbers.
+const WRITTEN_OUT: [(i32, &str); 3] = [
+    (8, "bpf_get_smp_processor_id"),
+    (35, "bpf_get_current_task"),
+    (158, "bpf_get_current_task_btf"),
+];
 /// The symbol that distances start at.
 const BASE: &str = "__bpf_call_base";
 /// Bytes read at most, in all and of one line.
@@ -103,6 +111,10 @@ fn scan(symbols: &mut impl BufRead, wanted: &BTreeSet<i32>) -> io::Result<Option
             }
             None => earlier.push((address, name.into())),
         }
+    }
+    // With no function at that distance it is a number.
+    for (number, name) in WRITTEN_OUT.into_iter().filter(|(number, _)| wanted.contains(number)) {
+        names.entry(number).or_insert_with(|| name.to_owned());
     }
     Ok(base.map(|_| names))
 }
@@ -201,6 +213,17 @@ ffffffff81000900 T alias\t[module]
         let names = find(TEXT, &[0xf0, -0x710, 5]).unwrap();
         assert_eq!(names, [(-0x710, "before".to_owned()), (0xf0, "after".to_owned())]);
         assert_eq!(find(TEXT, &[5]).unwrap(), []);
+    }
+
+    /// Make sure that a helper which is written out has its name by its number, unless a
+    /// function is at that distance; and that no other number is a name.
+    #[test]
+    fn written_out() {
+        let names = find(TEXT, &[5, 8, 35]).unwrap();
+        let written = [(8, "bpf_get_smp_processor_id"), (35, "bpf_get_current_task")];
+        assert_eq!(names, written.map(|(number, name)| (number, name.to_owned())));
+        let text = format!("{TEXT}ffffffff81000818 t other\n");
+        assert_eq!(find(&text, &[8]).unwrap(), [(8, "other".to_owned())]);
     }
 
     /// Make sure that hidden addresses and absent symbols are different answers.

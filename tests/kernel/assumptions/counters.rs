@@ -1,7 +1,7 @@
 //! Tests counters, records and iteration beside a policy: they must write no more
 //! than they can reach.
 
-use super::{array, exact, finish};
+use super::{RING, array, exact, finish};
 use crate::support::asm::{Asm, alu, cond, helper, size};
 use crate::support::host;
 use crate::support::kernel::needs;
@@ -95,7 +95,7 @@ fn records() {
         kind: MapKind::Ringbuf,
         key_size: 0,
         value_size: 0,
-        max_entries: 4096,
+        max_entries: RING,
         flags: 0,
         freeze: false,
         entries: vec![],

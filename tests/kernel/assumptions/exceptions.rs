@@ -3,7 +3,7 @@
 
 use super::{again, array, finish, map, never_wrong, return_flag, set_flag, types, unless_trigger};
 use crate::support::asm::Asm;
-use crate::support::kernel::needs;
+use crate::support::kernel::{needs, survives_exceptions};
 use crate::support::{bpf, host, skips};
 
 /// The numbers of the types of both functions.
@@ -40,6 +40,9 @@ fn a_handler_writes() {
     let Some(_host) = host::shared() else { return };
     if !needs(6, 7, "a program that throws") {
         return;
+    }
+    if !survives_exceptions() {
+        return skips::too_old("this kernel itself fails where a program throws");
     }
     let types = bpf::load_types(&function_types()).expect("types");
     let policy = map(&array(8));

@@ -10,6 +10,7 @@ mod instructions;
 mod lost;
 mod memory;
 mod moves;
+mod names;
 mod pointers;
 mod single;
 mod tail_calls;
@@ -97,6 +98,9 @@ fn exact(source: &Source) {
     let loaded = load_alone(source);
     assert_eq!(never_wrong(&[&loaded]), 0, "{}: unknown answers", source.shape);
 }
+
+/// Bytes of a ring buffer: a page at least, and of the largest pages there are.
+const RING: u32 = 1 << 16;
 
 fn array(value_size: u32) -> MapSpec {
     MapSpec {

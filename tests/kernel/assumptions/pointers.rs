@@ -1,6 +1,6 @@
 //! Tests addresses that a program compares with each other.
 
-use super::{array, finish, load, map, never_wrong, unless_trigger, zero_key};
+use super::{RING, array, finish, load, map, never_wrong, unless_trigger, zero_key};
 use crate::support::asm::{Asm, Label, alu, cond, helper, size};
 use crate::support::bpf;
 use crate::support::host;
@@ -92,7 +92,7 @@ fn two_records() {
         kind: MapKind::Ringbuf,
         key_size: 0,
         value_size: 0,
-        max_entries: 4096,
+        max_entries: RING,
         entries: vec![],
         ..array(8)
     };

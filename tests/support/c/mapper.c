@@ -17,7 +17,8 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#define LENGTH 4096
+/* A page. */
+#define LENGTH ((size_t)sysconf(_SC_PAGESIZE))
 
 static void fail(const char *what)
 {
@@ -57,7 +58,7 @@ static void lease(const char *path)
 /* A copy of a file, or junk of two pages. */
 static int copy(const char *from, const char *to)
 {
-	static char buffer[1 << 16];
+	static char buffer[1 << 18];
 	int output = open_file(to, O_RDWR | O_CREAT | O_EXCL);
 	ssize_t size = 2 * LENGTH;
 

@@ -73,12 +73,12 @@ static void cover_area(void)
 		stuck_fail("mremap");
 }
 
-/* What libvgpu.so does with its region; 197 pages are those of layout v0a. */
+/* What libvgpu.so does with its region; so many bytes has layout v0a. */
 static void map_region(void)
 {
 	int fd = stuck_file();
 
-	if (mmap(NULL, 197 * STUCK_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED)
+	if (mmap(NULL, 197 * 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED)
 		stuck_fail("region");
 }
 

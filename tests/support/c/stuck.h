@@ -38,7 +38,9 @@
 #ifndef STUCK_SECONDS
 #define STUCK_SECONDS 240
 #endif
-#define STUCK_PAGE 4096
+#define STUCK_PAGE ((size_t)sysconf(_SC_PAGESIZE))
+/* Bytes of the largest pages there are. */
+#define STUCK_LARGEST (1 << 16)
 /* Where the file system is mounted, in a mount namespace of its own. */
 #define STUCK_PLACE "/mnt"
 #define STUCK_SIZE (1 << 20)
@@ -54,7 +56,7 @@ static void stuck_fail(const char *what)
  * page cache, for stuck_lock. */
 struct stuck_plan {
 	uint64_t answered;
-	char text[STUCK_PAGE];
+	char text[STUCK_LARGEST];
 	int direct;
 };
 
@@ -138,7 +140,7 @@ static void stuck_answer(int fuse, char *request, const struct stuck_plan *plan)
 
 static void stuck_serve(int fuse, const struct stuck_plan *plan)
 {
-	static char request[FUSE_MIN_READ_BUFFER + 2 * STUCK_PAGE];
+	static char request[FUSE_MIN_READ_BUFFER + 2 * STUCK_LARGEST];
 	struct pollfd fds[2] = { { fuse, POLLIN }, { 0, 0 } };
 
 	alarm(STUCK_SECONDS);

@@ -5,7 +5,7 @@ struct { __uint(type, ARRAY); __uint(max_entries, 4); __type(key, u32); __type(v
 struct { __uint(type, PERCPU_ARRAY); __uint(max_entries, 4); __type(key, u32); __type(value, u64); } on_this_cpu SEC(".maps");
 struct { __uint(type, PERCPU_HASH); __uint(max_entries, 64); __type(key, u32); __type(value, u64); } by_driver SEC(".maps");
 struct { __uint(type, HASH); __uint(max_entries, 64); __type(key, u32); __type(value, u64); } last SEC(".maps");
-struct { __uint(type, RINGBUF); __uint(max_entries, 4096); } records SEC(".maps");
+struct { __uint(type, RINGBUF); __uint(max_entries, 65536); } records SEC(".maps");
 u64 all;
 u32 first = 195;
 // fill: drivers 01000000 01000000000000000000000000000000

@@ -1,6 +1,6 @@
 // Records of refusals go to a ring; what is refused does not depend on it.
 // unknown: none
-struct { __uint(type, RINGBUF); __uint(max_entries, 4096); } ring SEC(".maps");
+struct { __uint(type, RINGBUF); __uint(max_entries, 65536); } ring SEC(".maps");
 struct rec { u32 major, minor; u64 when; char comm[16]; };
 SEC("cgroup/dev") int policy(struct bpf_cgroup_dev_ctx *ctx)
 {

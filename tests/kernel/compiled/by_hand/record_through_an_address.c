@@ -4,7 +4,7 @@ struct bpf_dynptr { u64 opaque[2]; } __attribute__((aligned(8)));
 static long (*bpf_ringbuf_reserve_dynptr)(void *ring, u32 size, u64 flags, struct bpf_dynptr *to) = (void *)198;
 static void (*bpf_ringbuf_submit_dynptr)(struct bpf_dynptr *record, u64 flags) = (void *)199;
 static void *(*bpf_dynptr_data)(const struct bpf_dynptr *from, u32 offset, u32 size) = (void *)203;
-struct { __uint(type, RINGBUF); __uint(max_entries, 4096); } records SEC(".maps");
+struct { __uint(type, RINGBUF); __uint(max_entries, 65536); } records SEC(".maps");
 u32 first = 195;
 SEC("cgroup/dev") int policy(struct bpf_cgroup_dev_ctx *ctx)
 {

@@ -1,6 +1,6 @@
 // The time in seconds chooses whether to count and to log; the verdict hangs on neither.
 // unknown: none
-struct { __uint(type, RINGBUF); __uint(max_entries, 4096); } records SEC(".maps");
+struct { __uint(type, RINGBUF); __uint(max_entries, 65536); } records SEC(".maps");
 u64 last, counts[64], odd;
 SEC("cgroup/dev") int policy(struct bpf_cgroup_dev_ctx *ctx)
 {

@@ -4,7 +4,7 @@ struct bpf_dynptr { u64 opaque[2]; } __attribute__((aligned(8)));
 static long (*bpf_ringbuf_reserve_dynptr)(void *ring, u32 size, u64 flags, struct bpf_dynptr *to) = (void *)198;
 static void (*bpf_ringbuf_discard_dynptr)(struct bpf_dynptr *record, u64 flags) = (void *)200;
 extern void *bpf_dynptr_slice(const struct bpf_dynptr *p, u64 offset, void *buffer, u64 size) __attribute__((section(".ksyms")));
-struct { __uint(type, RINGBUF); __uint(max_entries, 4096); } records SEC(".maps");
+struct { __uint(type, RINGBUF); __uint(max_entries, 65536); } records SEC(".maps");
 struct { __uint(type, ARRAY); __uint(max_entries, 1); __type(key, u32); __type(value, struct entry); } m SEC(".maps");
 SEC("cgroup/dev") int policy(struct bpf_cgroup_dev_ctx *ctx)
 {

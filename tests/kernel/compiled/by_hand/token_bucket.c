@@ -2,7 +2,7 @@
 // unknown: none
 struct bucket { u64 last, tokens; };
 struct { __uint(type, LRU_HASH); __uint(max_entries, 64); __type(key, u64); __type(value, struct bucket); } buckets SEC(".maps");
-struct { __uint(type, RINGBUF); __uint(max_entries, 4096); } records SEC(".maps");
+struct { __uint(type, RINGBUF); __uint(max_entries, 65536); } records SEC(".maps");
 static const volatile struct { u16 major, access; u32 first, last; } rules[3] = { { 195, 6, 0, 3 }, { 508, 6, 0, 1 }, { 1, 7, 3, 9 } };
 SEC("cgroup/dev") int policy(struct bpf_cgroup_dev_ctx *ctx)
 {

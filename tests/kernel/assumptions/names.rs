@@ -1,0 +1,79 @@
+//! Tests that calls have the names of the functions which they call, whatever stands in the
+//! instruction: a distance, or a number where the processor's compiler writes the call out.
+
+use std::collections::BTreeSet;
+
+use gpumap::bytecode::Insn;
+use gpumap::observation::Program;
+
+use super::{finish, load_alone, types};
+use crate::support::asm::Asm;
+use crate::support::bench::Bench;
+use crate::support::{bpf, host, skips};
+
+/// `BPF_JMP | BPF_CALL`.
+const CALL: u8 = 0x85;
+/// Helpers without arguments that device programs may call, by their numbers.
+const HELPERS: [(i32, &str); 7] = [
+    (5, "bpf_ktime_get_ns"),
+    (7, "bpf_user_rnd_u32"),
+    (8, "bpf_get_smp_processor_id"),
+    (15, "bpf_get_current_uid_gid"),
+    (35, "bpf_get_current_task"),
+    (42, "bpf_get_numa_node_id"),
+    (80, "bpf_get_current_cgroup_id"),
+];
+
+/// The names of all calls of a program; a call without one is shown by its number.
+fn names(program: &Program) -> BTreeSet<String> {
+    let bytes = program.xlated.known().expect("instructions");
+    let calls = Insn::parse_all(&bytes.0).expect("instructions").into_iter().filter(|insn| insn.code == CALL);
+    let name = |insn: Insn| program.calls.get(&insn.imm).cloned().unwrap_or_else(|| format!("{insn:?}"));
+    calls.map(name).collect()
+}
+
+fn bench() -> Bench {
+    Bench::new().expect("scratch cgroups and an oracle")
+}
+
+/// Make sure that helpers have their names.
+#[test]
+fn helpers() {
+    let Some(_host) = host::shared() else { return };
+    let mut asm = Asm::new();
+    for (number, _) in HELPERS {
+        asm.call(number);
+    }
+    asm.verdict(1);
+    let loaded = load_alone(&finish(asm, "helpers"));
+    let facts = bench().ask(&[&loaded], &[]);
+    let wrong: Vec<String> = names(&facts.programs[0])
+        .into_iter()
+        .filter(|name| !HELPERS.iter().any(|(_, helper)| helper == name))
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+/// Make sure that functions of the kernel have their names beside helpers.
+#[test]
+fn functions_of_the_kernel() {
+    let Some(_host) = host::shared() else { return };
+    let functions = ["bpf_rcu_read_lock", "bpf_rcu_read_unlock"];
+    if types::number(functions[0], 12).is_none() {
+        return skips::too_old("bpf_rcu_read_lock needs Linux 6.2");
+    }
+    let mut asm = Asm::new();
+    asm.call(80);
+    functions.iter().for_each(|name| asm.call_kernel(types::function(name)));
+    asm.verdict(1);
+    let source = finish(asm, "functions");
+    let loaded = match bpf::load(&source) {
+        Err(error) if error.contains("is not allowed") => {
+            return skips::too_old("this kernel does not let device programs call bpf_rcu_read_lock");
+        }
+        loaded => loaded.expect("the verifier's consent"),
+    };
+    let facts = bench().ask(&[&loaded], &[]);
+    let wanted = ["bpf_get_current_cgroup_id"].iter().chain(&functions).map(|name| (*name).to_owned());
+    assert_eq!(names(&facts.programs[0]), wanted.collect());
+}
