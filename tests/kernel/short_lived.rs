@@ -191,7 +191,9 @@ fn builds_disturb_nobody() {
     let Some(_host) = host::exclusive() else { return };
     let scene = Scene::new(990_104);
     let [task, _] = scene.places();
-    let _build = scene.start(&task, &["short", "1000"]);
+    // One in a thousandth of a second, by the clock of an emulated machine.
+    let period = (within(1) / 1000).as_micros().to_string();
+    let _build = scene.start(&task, &["short", &period]);
     let told = (0..20).filter(|_| {
         let (answer, code) = scene.ask(&["node"]);
         is_told(&answer, code)

@@ -15,6 +15,7 @@ use crate::support::wait::{eventually, within};
 use crate::support::watching::{CUDA, Place, Watch, is_probed};
 use gpumap::model::EventKind;
 use gpumap::report::Event;
+use nix::unistd::{SysconfVar, sysconf};
 
 /// A user who is not root.
 const USER: &str = "65534";
@@ -79,8 +80,12 @@ impl Scene {
 
     /// A library that says that it has the functions, and one that has none.
     fn libraries(&self) -> (PathBuf, PathBuf) {
-        let flags = "gcc -shared -fPIC -nostdlib -Wl,--build-id=none";
-        let lying = self.place.build("c/lying.c", "lying", flags);
+        // The second page, which `mapper` maps, has the code, whatever the linker would do.
+        let page = sysconf(SysconfVar::PAGE_SIZE).unwrap().unwrap();
+        let flags = format!(
+            "gcc -shared -fPIC -nostdlib -Wl,--build-id=none -Wl,-z,separate-code -Wl,-z,max-page-size={page}"
+        );
+        let lying = self.place.build("c/lying.c", "lying", &flags);
         (lying, self.place.build("c/lying.c", "libc.so.victim", &format!("{flags} -DVICTIM")))
     }
 
