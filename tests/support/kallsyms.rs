@@ -11,11 +11,17 @@ pub struct Symbols {
     call_base: u64,
 }
 
-/// The symbol behind the immediate of a helper call in a translated program.
+/// The symbol behind the immediate of a helper call in a translated program. Those that
+/// arm64 writes out since Linux 6.10 have their number there.
 pub fn helper(imm: i32) -> Option<&'static str> {
     let symbols = SYMBOLS.get_or_init(Symbols::read);
     let address = symbols.call_base.wrapping_add(imm as u64);
-    symbols.by_address.get(&address).map(String::as_str)
+    symbols.by_address.get(&address).map(String::as_str).or(match imm {
+        8 => Some("bpf_get_smp_processor_id"),
+        35 => Some("bpf_get_current_task"),
+        158 => Some("bpf_get_current_task_btf"),
+        _ => None,
+    })
 }
 
 impl Symbols {
