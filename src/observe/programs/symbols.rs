@@ -22,11 +22,8 @@ const TAIL_CALL: i32 = 12;
 /// Helpers that the kernel's compiler for a processor may write out in place of a call
 /// (`bpf_jit_inlines_helper_call`, Linux 6.10: arm64, later others), so that the dump keeps
 /// their numbers.
-const WRITTEN_OUT: [(i32, &str); 3] = [
-    (8, "bpf_get_smp_processor_id"),
-    (35, "bpf_get_current_task"),
-    (158, "bpf_get_current_task_btf"),
-];
+const WRITTEN_OUT: [(i32, &str); 3] =
+    [(8, "bpf_get_smp_processor_id"), (35, "bpf_get_current_task"), (158, "bpf_get_current_task_btf")];
 /// The symbol that distances start at.
 const BASE: &str = "__bpf_call_base";
 /// Bytes read at most, in all and of one line.

@@ -212,7 +212,10 @@ impl Writer {
 
     fn ring(&mut self) -> String {
         let name = self.fresh("events");
-        above!(self, "struct {{ __uint(type, RINGBUF); __uint(max_entries, 65536); }} {name} SEC(\".maps\");");
+        above!(
+            self,
+            "struct {{ __uint(type, RINGBUF); __uint(max_entries, 65536); }} {name} SEC(\".maps\");"
+        );
         name
     }
 
