@@ -35,7 +35,7 @@ make_root() {
     local root=$1 packages
     packages=base-files,base-passwd,bash,dash,busybox-static,coreutils,findutils,grep,sed,gawk,diffutils,tar,gzip
     packages+=,perl-base,util-linux,mount,procps,login,passwd,libc-bin,hostname,iproute2,tzdata
-    packages+=,clang,gcc,libc6-dev,musl-tools,python3,bpftool,strace,runc,crun
+    packages+=,clang,gcc,libc6-dev,musl-tools,python3,bpftool,strace,runc,crun,tmux,ncurses-base
     mmdebstrap --quiet --variant=extract --architectures=arm64 --include="$packages" \
         --aptopt='Acquire::Check-Valid-Until "false"' --aptopt='APT::Sandbox::User "root"' trixie "$root"
     cp "$root/usr/share/base-passwd/passwd.master" "$root/etc/passwd"
