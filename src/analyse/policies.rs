@@ -35,7 +35,7 @@ impl<'a> Policies<'a> {
         Self {
             observation,
             programs: observation.programs.iter().map(|program| (program.id, program)).collect(),
-            combination: Combination::of_kernel(&observation.host.kernel),
+            combination: Combination::of_host(&observation.host),
             alone: RefCell::default(),
             reads_cgroup_id: RefCell::default(),
             known: RefCell::default(),

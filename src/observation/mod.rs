@@ -164,6 +164,11 @@ pub struct Host {
     /// Clock ticks in a second: what start times of processes are counted in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ticks_per_second: Option<u64>,
+    /// Whether a kernel whose release is older than 5.18 has `bpf_set_retval`, and so the
+    /// newer rule for several programs: distributors port BPF back. By the kernel's types
+    /// (`/sys/kernel/btf/vmlinux`); absent where there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub has_retval: Option<bool>,
 }
 
 /// How a host mounts its cgroup hierarchies.

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
+use memchr::memmem;
 use nix::errno::Errno;
 use nix::sys::utsname::uname;
 use nix::unistd::{SysconfVar, sysconf};
@@ -17,11 +18,20 @@ use crate::model::{ProblemCode, Time};
 use crate::observation::{Host, Observation, Problem, SCHEMA};
 use crate::sys::absence::OrAbsent as _;
 use crate::sys::dir::{open_readable, read_all};
+use crate::sys::kernel;
 
 /// Bytes of `/proc/stat`, which has a line for each CPU and a word for each interrupt.
 const STAT_LIMIT: usize = 16 << 20;
 /// Bytes of a boot id, one line.
 const ID_LIMIT: usize = 4096;
+/// The kernel's description of its types, which begins with `BTF_MAGIC` (`linux/btf.h`).
+const TYPES: &str = "/sys/kernel/btf/vmlinux";
+const TYPES_MAGIC: [u8; 2] = 0xeb9f_u16.to_ne_bytes();
+/// Bytes of it; kernels have 4 to 12 MiB.
+const TYPES_LIMIT: usize = 64 << 20;
+/// The first release with `bpf_set_retval`, and what its types call it (`linux/bpf.h`).
+const RETVAL: (u32, u32) = (5, 18);
+const SET_RETVAL: &[u8] = b"\0BPF_FUNC_set_retval\0";
 
 /// An observation that describes the node and has no facts yet. What could not be read of
 /// the node is in its `errors`.
@@ -78,7 +88,23 @@ fn host(options: &Options, hierarchy: Option<&Hierarchy>, log: &mut Log) -> Host
         boot_time: boot_time(&String::from_utf8_lossy(&bytes)),
         // Told; it is unknown then.
         ticks_per_second: ticks.ok().flatten().and_then(|ticks| u64::try_from(ticks).ok()),
+        has_retval: has_retval(log),
     }
+}
+
+/// Whether a kernel that says it is older has `bpf_set_retval`, which its types name then.
+/// `None` where its release tells that, or it describes no types.
+fn has_retval(log: &mut Log) -> Option<bool> {
+    if kernel::release()? >= RETVAL {
+        return None;
+    }
+    let mut types = Vec::new();
+    let read = open_readable(Path::new(TYPES)).and_then(|file| read_all(file, &mut types, TYPES_LIMIT));
+    if let Err(errno) = read.or_absent() {
+        log.failed(TYPES, errno);
+        return None;
+    }
+    types.starts_with(&TYPES_MAGIC).then(|| memmem::find(&types, SET_RETVAL).is_some())
 }
 
 /// When the node was booted, as `/proc/stat` says.

@@ -1,7 +1,7 @@
 //! A policy, and what it depends on besides its programs.
 
 use super::diagram::Bdd;
-use crate::observation::{Cgroup, Map};
+use crate::observation::{Cgroup, Host, Map};
 
 /// The inputs of programs besides their arguments.
 #[derive(Clone, Copy, Debug, Default)]
@@ -68,11 +68,16 @@ pub struct Policy {
 }
 
 impl Combination {
-    /// The combination rule of a kernel of release `uname -r`. Kernels whose
-    /// distributor ports BPF back to an old version (`.el`) count as new, because
-    /// the new rule claims less and only trying would tell.
-    pub fn of_kernel(release: &str) -> Self {
-        if is_before(release, (5, 18)) { Self::AllMustAllow } else { Self::Retval }
+    /// The combination rule of a node's kernel. Where its release is older than the newer
+    /// rule, whether it has that rule's helper says which one it has; where nobody knows
+    /// and the distributor ports BPF back (`.el`), it counts as new, because the new rule
+    /// claims less.
+    pub fn of_host(host: &Host) -> Self {
+        match host.has_retval {
+            Some(false) => Self::AllMustAllow,
+            None if is_before(&host.kernel, (5, 18)) => Self::AllMustAllow,
+            _ => Self::Retval,
+        }
     }
 }
 
@@ -115,7 +120,10 @@ mod tests {
             ("4.18.0-553.el8_10.x86_64", true, false),
             ("", true, false),
         ] {
-            assert_eq!(Combination::of_kernel(release) == Combination::Retval, retval, "{release}");
+            let host = |has_retval| Host { kernel: release.to_owned(), has_retval, ..Host::default() };
+            let of = |has_retval| Combination::of_host(&host(has_retval));
+            assert_eq!(of(None) == Combination::Retval, retval, "{release}");
+            assert_eq!([of(Some(true)), of(Some(false))], [Combination::Retval, Combination::AllMustAllow]);
             assert_eq!(asks_about_whiteouts(release), asks, "{release}");
         }
     }

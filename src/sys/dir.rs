@@ -268,20 +268,30 @@ enum End {
 fn read_to<Fd: AsFd>(file: Fd, buffer: &mut Vec<u8>, limit: usize, end: End) -> Result<(), Errno> {
     const STEP: usize = 4096;
     buffer.clear();
-    loop {
-        let old = buffer.len();
-        if old > limit {
-            return Err(Errno::EFBIG);
+    let mut filled = 0;
+    let outcome = loop {
+        if filled > limit {
+            break Err(Errno::EFBIG);
         }
-        buffer.resize(old + STEP.max(old), 0);
-        let read = again(|| read(file.as_fd(), &mut buffer[old..]));
-        let count = read.inspect_err(|_| buffer.clear())?;
-        let is_short = end == End::Short && old + count < buffer.len();
-        buffer.truncate(old + count);
-        if count == 0 || is_short {
-            return if buffer.len() > limit { Err(Errno::EFBIG) } else { Ok(()) };
+        // Kernels give some files out by pages, however much is asked for: room that was
+        // made is used up before more is made.
+        if buffer.len() - filled < STEP {
+            buffer.resize(filled + STEP.max(filled), 0);
         }
-    }
+        match again(|| read(file.as_fd(), &mut buffer[filled..])) {
+            Ok(0) => break Ok(()),
+            Ok(count) => filled += count,
+            Err(errno) => {
+                filled = 0;
+                break Err(errno);
+            }
+        }
+        if end == End::Short && filled < buffer.len() {
+            break if filled > limit { Err(Errno::EFBIG) } else { Ok(()) };
+        }
+    };
+    buffer.truncate(filled);
+    outcome
 }
 
 /// Opens a file that the user named, links followed, for reading: a regular

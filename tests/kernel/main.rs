@@ -35,6 +35,7 @@ mod partial_views;
 mod privileges;
 mod processes;
 mod program_lists;
+mod releases;
 mod repair;
 mod restricted;
 mod scanner;

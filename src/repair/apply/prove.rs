@@ -189,11 +189,8 @@ fn character_devices(
 /// What a program that was read decides, in a decoder of its own.
 pub(super) fn decoded(seen: &Observation, id: u32) -> Result<(Decoder, Policy), ApplyError> {
     let mut decoder = Decoder::new();
-    let context = Context {
-        maps: &seen.maps,
-        combination: Combination::of_kernel(&seen.host.kernel),
-        ..Context::default()
-    };
+    let context =
+        Context { maps: &seen.maps, combination: Combination::of_host(&seen.host), ..Context::default() };
     let program = seen.programs.iter().find(|program| program.id == id);
     let policy = program.and_then(|program| decoder.policy_anywhere(program, &context));
     let policy = policy.ok_or_else(|| {

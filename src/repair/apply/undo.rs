@@ -134,7 +134,7 @@ fn only_narrows(options: &Options, journal: &RepairJournal) -> Result<(), ApplyE
         maps: &both.maps,
         cgroups: &[],
         cgroup_id: None,
-        combination: crate::policy::Combination::of_kernel(&both.host.kernel),
+        combination: crate::policy::Combination::of_host(&both.host),
     };
     let found = both.programs.iter().find(|program| program.id == ours);
     let ours_policy = found.and_then(|program| decoder.policy_anywhere(program, &context));

@@ -73,6 +73,7 @@ impl Scene {
             boot_time: Some("2026-11-21T06:00:00Z".into()),
             slurm_cluster: None,
             ticks_per_second: Some(100),
+            has_retval: None,
         };
         let mut scene = Self {
             name,
