@@ -250,6 +250,15 @@ static void *stuck_map(void *file)
 	return NULL;
 }
 
+/* Brings the pages of the stack that later calls use. */
+__attribute__((unused, noinline)) static void stuck_deepen(void)
+{
+	volatile char room[1 << 16];
+
+	for (size_t at = 0; at < sizeof(room); at += 4096)
+		room[at] = 0;
+}
+
 /* Holds the lock of this process's memory map for good: a thread waits for a
  * page that never comes, and another maps the file past the page cache, for
  * which the kernel wants that page out of the way while it holds the lock.
@@ -269,6 +278,7 @@ __attribute__((unused)) static pid_t stuck_lock(void)
 	 * all that the caller has, its heap included, is there from now on, and shared with the
 	 * server no more. A user may not be allowed so much. */
 	free(heap);
+	stuck_deepen();
 	mlockall(MCL_CURRENT);
 	page = stuck_fuse(1);
 	if (pthread_create(&thread, NULL, stuck_touch, page))
