@@ -189,6 +189,8 @@ fn is_too_much(text: &str, log: &str) -> bool {
         || told("// since: ").is_some_and(|since| running < since)
         || told("// until: ").is_some_and(|until| running > until)
         || log.contains("JIT does not support calling kfunc bpf_throw")
+        // libbpf 1.5 maps a map with locks, which the kernel does not allow.
+        || log.contains("failed to re-mmap() contents: -524")
         // Ubuntu's 7.0 lists arguments that the verifier gives, in which kernels differ.
         || running > (6, 18) && log.contains("incompatible with kernel")
 }
