@@ -68,16 +68,10 @@ pub struct Policy {
 }
 
 impl Combination {
-    /// The combination rule of a node's kernel. Where its release is older than the newer
-    /// rule, whether it has that rule's helper says which one it has; where nobody knows
-    /// and the distributor ports BPF back (`.el`), it counts as new, because the new rule
-    /// claims less.
+    /// The combination rule of a node's kernel: the older one where it is known that the
+    /// helper of the newer one is missing. The newer one claims less.
     pub fn of_host(host: &Host) -> Self {
-        match host.has_retval {
-            Some(false) => Self::AllMustAllow,
-            None if is_before(&host.kernel, (5, 18)) => Self::AllMustAllow,
-            _ => Self::Retval,
-        }
+        if host.has_retval == Some(false) { Self::AllMustAllow } else { Self::Retval }
     }
 }
 
@@ -108,22 +102,24 @@ impl Origin {
 mod tests {
     use super::*;
 
-    /// Make sure that rules which changed are those of the release.
+    /// Make sure that the older rule is taken where it is known to be the kernel's.
     #[test]
-    fn rules_of_releases() {
-        for (release, retval, asks) in [
-            ("5.4.0-42-generic", false, true),
-            ("5.8.0", false, false),
-            ("5.17.3", false, false),
-            ("5.18.0-rc1", true, false),
-            ("6.18.5", true, false),
-            ("4.18.0-553.el8_10.x86_64", true, false),
-            ("", true, false),
+    fn rules() {
+        let of = |has_retval| Combination::of_host(&Host { has_retval, ..Host::default() });
+        assert_eq!(of(Some(false)), Combination::AllMustAllow);
+        assert_eq!([of(Some(true)), of(None)], [Combination::Retval, Combination::Retval]);
+    }
+
+    /// Make sure that whiteouts are asked about where the release says so.
+    #[test]
+    fn whiteouts() {
+        for (release, asks) in [
+            ("5.4.0-42-generic", true),
+            ("5.8.0", false),
+            ("6.18.5", false),
+            ("4.18.0-553.el8_10.x86_64", false),
+            ("", false),
         ] {
-            let host = |has_retval| Host { kernel: release.to_owned(), has_retval, ..Host::default() };
-            let of = |has_retval| Combination::of_host(&host(has_retval));
-            assert_eq!(of(None) == Combination::Retval, retval, "{release}");
-            assert_eq!([of(Some(true)), of(Some(false))], [Combination::Retval, Combination::AllMustAllow]);
             assert_eq!(asks_about_whiteouts(release), asks, "{release}");
         }
     }
