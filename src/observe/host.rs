@@ -14,6 +14,7 @@ use super::error::ObserveError;
 use super::options::Options;
 use super::problems::Log;
 use super::{site_config, slurm_config};
+use crate::bytecode::btf;
 use crate::model::{ProblemCode, Time};
 use crate::observation::{Host, Observation, Problem, SCHEMA};
 use crate::sys::absence::OrAbsent as _;
@@ -24,9 +25,8 @@ use crate::sys::kernel;
 const STAT_LIMIT: usize = 16 << 20;
 /// Bytes of a boot id, one line.
 const ID_LIMIT: usize = 4096;
-/// The kernel's description of its types, which begins with `BTF_MAGIC` (`linux/btf.h`).
+/// The kernel's description of its types.
 const TYPES: &str = "/sys/kernel/btf/vmlinux";
-const TYPES_MAGIC: [u8; 2] = 0xeb9f_u16.to_ne_bytes();
 /// Bytes of it; kernels have 4 to 12 MiB.
 const TYPES_LIMIT: usize = 64 << 20;
 /// The first release with `bpf_set_retval`, and what its types call it (`linux/bpf.h`).
@@ -104,7 +104,7 @@ fn has_retval(log: &mut Log) -> Option<bool> {
         log.failed(TYPES, errno);
         return None;
     }
-    types.starts_with(&TYPES_MAGIC).then(|| memmem::find(&types, SET_RETVAL).is_some())
+    types.starts_with(&btf::MAGIC.to_ne_bytes()).then(|| memmem::find(&types, SET_RETVAL).is_some())
 }
 
 /// When the node was booted, as `/proc/stat` says.
