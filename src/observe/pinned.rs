@@ -142,6 +142,13 @@ impl PinnedProcess {
         Err(NotRead::Failed("/task", Errno::EAGAIN))
     }
 
+    /// Whether none of its threads will run again: it loses its memory, its descriptors, its
+    /// root directory and its namespaces one after the other, while its `stat` is still
+    /// there.
+    pub(crate) fn is_ending(&self) -> Result<bool, NotRead> {
+        Ok(self.stat()?.is_ending() && self.living_thread(|stat| !stat.is_ending())?.is_none())
+    }
+
     /// The same thread by the directory that `/proc` has for its number: `map_files` is in
     /// that one alone.
     fn in_proc(&self, thread: &Self) -> Result<Self, NotRead> {
@@ -194,6 +201,9 @@ pub(crate) fn status(process: &Dir) -> Result<Vec<u8>, Errno> {
 
 #[cfg(test)]
 mod tests {
+    use nix::sys::wait::{Id, WaitPidFlag, waitid};
+    use nix::unistd::Pid;
+
     use super::*;
 
     /// Make sure that a process is gone only where the kernel says so, and that its handle
@@ -212,6 +222,20 @@ mod tests {
         assert_eq!(PinnedProcess::at("/proc".as_ref(), child.id()).unwrap_err(), NotRead::Gone);
         let nowhere = PinnedProcess::at("/nonexistent".as_ref(), 1).unwrap_err();
         assert_eq!(nowhere, NotRead::Failed("", Errno::ENOENT));
+    }
+
+    /// Make sure that one that has ended and was not waited for is still there, and ending.
+    #[test]
+    fn ending() {
+        let me = PinnedProcess::at("/proc".as_ref(), std::process::id()).unwrap();
+        assert_eq!(me.is_ending(), Ok(false));
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let process = PinnedProcess::at("/proc".as_ref(), child.id()).unwrap();
+        let it = Id::Pid(Pid::from_raw(child.id().cast_signed()));
+        waitid(it, WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT).unwrap();
+        assert_eq!(process.is_ending(), Ok(true));
+        child.wait().unwrap();
+        assert_eq!(process.is_ending(), Err(NotRead::Gone));
     }
 
     /// Make sure that a living thread is found, with the files of a process, and none where

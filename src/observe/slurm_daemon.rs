@@ -17,7 +17,7 @@ use crate::observation::Process;
 use super::pinned::{NotRead, PinnedProcess};
 use super::processes::memory::{self, Memory, NoMemory};
 use super::procfile::{self, Stat};
-use crate::sys::absence::OrAbsent as _;
+use crate::sys::absence::{OrAbsent as _, is_end};
 use crate::sys::dir::{Dir, open_readable, read_all};
 use crate::sys::stat::stat_at;
 
@@ -112,11 +112,12 @@ pub(super) fn hinted(cgroups: Option<&Path>) -> Result<Vec<u32>, (PathBuf, Errno
 ///
 /// What of it cannot be read.
 pub(super) fn by_pid(proc: &Path, pid: u32) -> Result<Option<Daemon>, NotRead> {
-    let process = match PinnedProcess::at(proc, pid) {
-        Err(NotRead::Gone) => return Ok(None),
-        process => process?,
-    };
-    match described(&process) {
+    let found = PinnedProcess::at(proc, pid).and_then(|process| match described(&process) {
+        // Its children have its name until they execute a program, and may end before.
+        Err(NotRead::Failed(_, errno)) if is_end(errno) && process.is_ending()? => Ok(None),
+        found => found,
+    });
+    match found {
         Err(NotRead::Gone) => Ok(None),
         found => found,
     }

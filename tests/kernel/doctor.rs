@@ -10,6 +10,8 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 
+use nix::sys::signal::{self, Signal};
+use nix::unistd::Pid;
 use serde_json::Value;
 
 use crate::support::cgroup::Cgroup;
@@ -217,6 +219,27 @@ fn files_of_the_running_slurmd() {
             }
             None => assert!(!found.contains("gpumap-slurmd") && !gres.contains("gpumap-slurmd"), "{found}"),
         }
+    }
+    fs::remove_dir_all(&root).expect("an end");
+}
+
+/// Make sure that a process called slurmd that has ended and was not waited for is no
+/// slurmd, and costs an answer nothing: those that slurmd forks have its name at first.
+#[test]
+fn slurmd_that_has_ended() {
+    let Some(_host) = host::exclusive() else { return };
+    let root = std::env::temp_dir().join(format!("gpumap-ended-{}", std::process::id()));
+    fs::create_dir_all(&root).expect("a directory");
+    let slurmd = Slurmd::start(&root, 0, &[], None);
+    let name = format!("/proc/{}/comm", slurmd.0.id());
+    wait::eventually("it runs", || fs::read(&name).is_ok_and(|name| name == b"slurmd\n"));
+    signal::kill(Pid::from_raw(slurmd.0.id().cast_signed()), Signal::SIGKILL).expect("a signal");
+    let stat = format!("/proc/{}/stat", slurmd.0.id());
+    wait::eventually("it has ended", || fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(" Z ")));
+    let told = format!("slurmd {}", slurmd.0.id());
+    for args in [&["doctor", "--json"][..], &["audit", "--json"], &["snapshot"]] {
+        let text = String::from_utf8(node::gpumap(args).stdout).expect("text");
+        assert!(text.starts_with('{') && !text.contains(&told) && !text.contains("slurmd: cannot"), "{text}");
     }
     fs::remove_dir_all(&root).expect("an end");
 }

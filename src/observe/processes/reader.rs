@@ -19,6 +19,7 @@ use crate::observe::cgroups::hierarchy::Hierarchy;
 use crate::observe::pinned::{NotRead, PinnedProcess};
 use crate::observe::procfile::{Stat, can_be, may_be_cut};
 use crate::owner;
+use crate::sys::absence::is_end;
 use crate::sys::dir::Dir;
 
 /// Pauses after which a process that is ending is looked at again: it has ended soon, unless
@@ -146,7 +147,7 @@ impl<'a> Reader<'a> {
             for pause in ENDING {
                 thread::sleep(pause);
                 *stat = process.stat()?;
-                *ended = stat.is_ending() && process.living_thread(|stat| !stat.is_ending())?.is_none();
+                *ended = process.is_ending()?;
                 match *ended {
                     true if stat.has_ended() => return Err(Unread::Gone),
                     true => {}
@@ -201,6 +202,7 @@ fn sockets(process: &PinnedProcess) -> Result<Vec<Text>, NotRead> {
     match step_daemon::sockets(process.dir()) {
         // Its descriptors are refused in the same way, and that is reported.
         Err(Errno::EACCES | Errno::EPERM) => Ok(Vec::new()),
+        Err(errno) if is_end(errno) && process.is_ending()? => Ok(Vec::new()),
         sockets => sockets.map_err(|errno| process.failed("/net/unix", errno)),
     }
 }

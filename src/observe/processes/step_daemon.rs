@@ -70,7 +70,10 @@ fn served(process: &PinnedProcess) -> Result<Option<u64>, NotRead> {
     if job.is_some() {
         return Ok(job);
     }
-    let sockets = sockets(process.dir()).map_err(|errno| process.failed("/net/unix", errno))?;
+    let sockets = match sockets(process.dir()) {
+        Err(errno) if is_end(errno) && process.is_ending()? => return Ok(None),
+        sockets => sockets.map_err(|errno| process.failed("/net/unix", errno))?,
+    };
     let mut jobs = sockets.iter().filter_map(|name| job_of_socket(name.as_bytes()));
     let first = jobs.next();
     Ok(first.filter(|first| jobs.all(|job| job == *first)))
