@@ -51,6 +51,9 @@ pub struct VgpuTraces {
     /// `/overrideEnv` below its root, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub override_file: Option<OverrideFile>,
+    /// Why there may be another of these files of its job, or `/overrideEnv`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unread: Option<String>,
 }
 
 /// Variables of the library in the memory of one process. Those that its file has

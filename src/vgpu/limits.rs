@@ -7,7 +7,7 @@
 
 use super::layout::DEVICES;
 use crate::model::MeantBy;
-use crate::observation::{Environment, JobFile, VgpuTraces};
+use crate::observation::{Environment, VgpuTraces};
 
 /// Variables with a limit for all devices; `_0` to `_15` name one of them.
 const MEMORY: &str = "CUDA_DEVICE_MEMORY_LIMIT";
@@ -180,7 +180,7 @@ impl Meant {
     pub(super) fn of(traces: &VgpuTraces, at_exec: Option<&Environment>, is_in_job: bool) -> Self {
         let says_job = at_exec.is_some_and(|environment| environment.get("SLURM_JOB_ID").is_some());
         if is_softmig(traces) && (is_in_job || says_job) {
-            return Self::of_job(&traces.job_files);
+            return Self::of_job(traces);
         }
         let overrides = of_override_file(traces);
         let unknown = Self { limits: None, by: MeantBy::Nobody, place: None, overrides: overrides.clone() };
@@ -202,11 +202,13 @@ impl Meant {
 
     /// What was written for the job that the process is in. A process can be shown
     /// another file than the node's, and can name another job than its own.
-    fn of_job(files: &[JobFile]) -> Self {
+    fn of_job(traces: &VgpuTraces) -> Self {
+        let files = &traces.job_files;
         let of_node = files.iter().find(|file| file.outside && !file.foreign);
         let of_own_job = of_node.or_else(|| files.iter().find(|file| !file.foreign));
         let Some(file) = of_own_job.or(files.first()) else {
-            let limits = Some(Limits::none());
+            // Without a file there are no limits, unless there is one that cannot be seen.
+            let limits = traces.unread.is_none().then(Limits::none);
             return Self { limits, by: MeantBy::Nobody, place: None, overrides: None };
         };
         let limits = file.text.known().map(|text| Limits::from_job_file(text.as_bytes()));

@@ -82,6 +82,12 @@ fn meant(told: &Value) -> Option<u64> {
     told["devices"][0]["memory_meant"].as_u64().map(|bytes| bytes >> 30)
 }
 
+/// Mounts a file system of a user's (FUSE) on this directory, which root may not look at.
+fn private(directory: &str) -> String {
+    let options = "fd=3,rootmode=40000,user_id=12345,group_id=12345";
+    format!("exec 3<>/dev/fuse && mount -i -t fuse -o {options} none {directory}")
+}
+
 /// Make sure that whatever stands in the place of a job's file is neither waited for nor
 /// taken for a file that SoftMig takes.
 #[test]
@@ -105,6 +111,11 @@ fn odd_job_files() {
         assert_eq!(codes(&told), (expected, expected), "{make}: {told}");
         assert_ne!(meant(&told), Some(64), "{make}");
     }
+    // A file system that admits nobody but its user: what SoftMig finds there is not known.
+    let process = bench.in_job(&format!("{own} && {}", private(FILES)));
+    let (code, told) = limits(process.pid());
+    assert_eq!((code, codes(&told), meant(&told)), (3, ("unread", "unread"), None), "{told}");
+    assert!(told["memory"]["why"].as_str().is_some_and(|why| why.contains("Permission denied")), "{told}");
     // The process has a lease on its file, so that nobody else can open it. It is ready
     // when it has the lease: the kernel gives none on a file that gpumap has open.
     let lease = "import fcntl,os,signal,sys,time\nsignal.signal(signal.SIGIO,signal.SIG_IGN)\nfd=os.open(sys.argv[1],os.O_RDWR)\n\
@@ -155,6 +166,9 @@ fn job_files_that_are_covered() {
         assert_eq!((code, codes(&told).0), (1, "job-file-refused"), "{make}: {told}");
         assert_eq!(meant(&told), Some(1), "{make}: {told}");
     }
+    let covered = bench.in_job(&private(FILES));
+    let (code, told) = limits(covered.pid());
+    assert_eq!((code, codes(&told).0, meant(&told)), (3, "unread", Some(1)), "{told}");
 }
 
 /// Make sure that `/overrideEnv` is read below the process's own root, that a limit in it

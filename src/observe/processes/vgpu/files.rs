@@ -150,8 +150,8 @@ impl RegionReader {
         match if *is_sure { Ok(true) } else { begins_as_region(dir, mapping) } {
             Ok(true) => {}
             Ok(false) => return None,
-            Err(failed) => {
-                mapped.file = Answer::Missing(failed.to_string());
+            Err(why) => {
+                mapped.file = Answer::Missing(why);
                 return Some(mapped);
             }
         }
@@ -219,27 +219,45 @@ impl RegionReader {
     }
 }
 
-/// What was found below the root of a process, which may refuse to be looked at in any way;
-/// an error where the kernel had no room for the look.
-pub(super) fn found<T>(found: Result<T, impl Into<NotOpened>>) -> Result<Option<T>, NotRead> {
+/// What was found below the root of a process; `None` where there is nothing of that name,
+/// and where it cannot be looked at, which `unread` tells: a user's file system (FUSE)
+/// refuses others than its owner. An error where the kernel had no room for the look.
+pub(super) fn found<T>(
+    found: Result<T, impl Into<NotOpened>>,
+    unread: &mut Option<String>,
+) -> Result<Option<T>, NotRead> {
     match found.map_err(Into::into) {
         Ok(found) => Ok(Some(found)),
         Err(NotOpened::Call(
             errno @ (Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM | Errno::EIO | Errno::EAGAIN),
         )) => Err(NotRead::Failed("/root", errno)),
-        // What it refuses to show is not there for its library either.
-        Err(_) => Ok(None),
+        // Links in a circle lead its library to no file either.
+        Err(NotOpened::Call(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP)) => Ok(None),
+        Err(why) => {
+            unread.get_or_insert_with(|| format!("files below its root cannot be looked at: {why}"));
+            Ok(None)
+        }
     }
 }
 
-/// Whether a mapped file is a regular one that begins as regions do.
-fn begins_as_region(dir: &Dir, mapping: &Mapping<'_>) -> Result<bool, NotRead> {
-    let place = found(find(dir, mapping))?.filter(|(stat, _)| stat.kind == FileKind::Regular);
-    let Some((_, link)) = place else { return Ok(false) };
-    let Some((file, _)) = found(dir.open_regular(&link))? else { return Ok(false) };
+/// Whether a mapped file is a regular one that begins as regions do; or why that is not
+/// known.
+fn begins_as_region(dir: &Dir, mapping: &Mapping<'_>) -> Result<bool, String> {
+    let opened = find(dir, mapping).map_err(NotOpened::from).and_then(|(stat, link)| match stat.kind {
+        FileKind::Regular => dir.open_regular(&link),
+        _ => Err(NotOpened::NotRegular),
+    });
     let mut flag = [0; 4];
-    // A file that is too short, or that its owner keeps from being read, is no region.
-    Ok(file.read_exact_at(&mut flag, 0).is_ok() && u32::from_le_bytes(flag) == MAGIC)
+    match opened {
+        Ok((file, _)) => match file.read_exact_at(&mut flag, 0) {
+            Ok(()) => Ok(u32::from_le_bytes(flag) == MAGIC),
+            // It is too short.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+            Err(error) => Err(format!("it cannot be read: {error}")),
+        },
+        Err(NotOpened::NotRegular | NotOpened::Call(Errno::ENOENT)) => Ok(false),
+        Err(unopened) => Err(why(unopened)),
+    }
 }
 
 /// Reads the first `wanted` bytes of a file; fewer where it ends before, which it

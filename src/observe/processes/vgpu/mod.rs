@@ -72,8 +72,8 @@ impl TraceReader {
             };
         }
         traces.preload = settings::preload(dir);
-        traces.job_files = settings::job_files(process, looked.detail)?;
-        traces.override_file = settings::override_file(dir)?;
+        traces.job_files = settings::job_files(process, looked.detail, &mut traces.unread)?;
+        traces.override_file = settings::override_file(dir, &mut traces.unread)?;
         let overrides = traces.override_file.as_ref().and_then(|file| file.variables.known());
         let has_limits = has_limits || overrides.is_some_and(|limits| !limits.is_empty());
         let shows = !traces.libraries.is_empty() || !traces.regions.is_empty() || has_limits;

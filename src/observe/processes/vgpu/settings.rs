@@ -75,10 +75,13 @@ fn named(root: &Dir, text: &[u8]) -> Option<Preload> {
 /// Bytes of `/overrideEnv`.
 const OVERRIDES: usize = 64 << 10;
 
-/// `/overrideEnv`, if there is one and it can be found.
-pub(super) fn override_file(dir: &Dir) -> Result<Option<OverrideFile>, NotRead> {
-    let Some(root) = found(dir.child(c"root/."))? else { return Ok(None) };
-    let Some((place, stat)) = found(root.find_inside(c"overrideEnv", true))? else { return Ok(None) };
+/// `/overrideEnv`, if there is one; `unread` tells why that is not known.
+pub(super) fn override_file(
+    dir: &Dir,
+    unread: &mut Option<String>,
+) -> Result<Option<OverrideFile>, NotRead> {
+    let Some(root) = found(dir.child(c"root/."), unread)? else { return Ok(None) };
+    let Some((place, stat)) = found(root.find_inside(c"overrideEnv", true), unread)? else { return Ok(None) };
     let text = match stat.size {
         size if size > OVERRIDES as u64 => Err(format!("it is longer than {} KiB", OVERRIDES >> 10)),
         _ => beginning(&place, OVERRIDES),
@@ -108,19 +111,23 @@ const DIRECTORY: &str = "/var/run/softmig";
 
 /// The files that exist for the job of a process: those that its own root shows,
 /// and those of the node that it does not show. A user can give a process a view of
-/// files of its own.
-pub(super) fn job_files(process: &PinnedProcess, detail: &Detail) -> Result<Vec<JobFile>, NotRead> {
+/// files of its own. `unread` tells why there may be more.
+pub(super) fn job_files(
+    process: &PinnedProcess,
+    detail: &Detail,
+    unread: &mut Option<String>,
+) -> Result<Vec<JobFile>, NotRead> {
     let dir = process.dir();
     // Where another pid namespace or a security module hides process 1, gpumap's own root
     // is the node's.
     let node = dir.child(c"../1/root/.").or_else(|_| dir.child(c"../self/root/."));
     let roots = [dir.child(c"root/."), node];
     let directory = CString::new(DIRECTORY).unwrap_or_default();
-    let [own, node] = roots.map(found);
+    let [own, node] = roots.map(|root| found(root, unread));
     let roots = [own?, node?];
     let mut is_used = false;
     for root in roots.iter().flatten() {
-        is_used |= found(root.find_inside(&directory, true))?.is_some();
+        is_used |= found(root.find_inside(&directory, true), unread)?.is_some();
     }
     if !is_used {
         return Ok(Vec::new());
@@ -129,8 +136,8 @@ pub(super) fn job_files(process: &PinnedProcess, detail: &Detail) -> Result<Vec<
     for (name, foreign) in names(process, detail)? {
         // No file has a name with a zero byte.
         let Ok(path) = CString::new(format!("{DIRECTORY}/{name}.conf")) else { continue };
-        let find = |root: &Option<Dir>| match root {
-            Some(root) => found(root.find_inside(&path, false)),
+        let mut find = |root: &Option<Dir>| match root {
+            Some(root) => found(root.find_inside(&path, false), unread),
             None => Ok(None),
         };
         let [own_root, node_root] = &roots;
