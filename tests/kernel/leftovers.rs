@@ -74,6 +74,18 @@ impl Scene {
         node::document(&line)
     }
 
+    /// Those of the scene's own processes that are told. One of another test, of which
+    /// nothing can be read any more while it ends, is told too.
+    fn told<'a>(&self, document: &'a Value) -> Vec<(u32, &'a Value)> {
+        let all = document["leftovers"].as_array().expect("leftovers").iter();
+        let with_pid = all.filter_map(|it| Some((u32::try_from(it["pid"].as_u64()?).ok()?, it)));
+        with_pid.filter(|(pid, _)| self.children.iter().any(|child| child.id() == *pid)).collect()
+    }
+
+    fn pids(&self, document: &Value) -> Vec<u32> {
+        self.told(document).into_iter().map(|(pid, _)| pid).collect()
+    }
+
     fn lives(&mut self, pid: u32) -> bool {
         let child = self.children.iter_mut().find(|child| child.id() == pid).expect("a child");
         // What was killed may take a moment to end.
@@ -96,11 +108,6 @@ impl Drop for Scene {
         cgroup::remove_below(self.top.path());
         let _ = fs::remove_dir_all(&self.inventory);
     }
-}
-
-fn pids(document: &Value) -> Vec<u32> {
-    let all = document["leftovers"].as_array().expect("leftovers").iter();
-    all.filter_map(|it| u32::try_from(it["pid"].as_u64()?).ok()).collect()
 }
 
 /// Make sure that a process is found wherever it is: in the root of the
@@ -127,7 +134,7 @@ fn anywhere() {
     scene.holder(&root, 0, None);
     let (left, code) = scene.left(&[]);
     expected.sort_unstable();
-    let mut found = pids(&left);
+    let mut found = scene.pids(&left);
     found.sort_unstable();
     assert_eq!((code, found), (1, expected), "{left}");
     // What nobody can see is said each time, and is no failure.
@@ -151,9 +158,9 @@ fn kills_by_cgroup() {
     let (plan, _) = scene.left(&[]);
     assert!(plan["leftovers"].as_array().expect("leftovers").iter().all(|it| it["killed"].is_null()));
     let (left, code) = scene.left(&["--kill"]);
-    assert_eq!((code, pids(&left).len()), (1, 5), "{left}");
-    for it in left["leftovers"].as_array().expect("leftovers") {
-        let is_mine = [mine, silent].map(u64::from).contains(&it["pid"].as_u64().expect("a pid"));
+    assert_eq!((code, scene.pids(&left).len()), (1, 5), "{left}");
+    for (pid, it) in scene.told(&left) {
+        let is_mine = [mine, silent].contains(&pid);
         assert_eq!((&it["killed"], it["spared"].is_null()), (&is_mine.into(), is_mine), "{it}");
     }
     assert!(!scene.lives(mine) && !scene.lives(silent));
@@ -258,10 +265,10 @@ fn with_another_effective_uid() {
     let mut line = scene.command(&["--from-env", "--json"]);
     line.env("SLURM_JOB_ID", "990018").env("SLURM_JOB_UID", USER.to_string());
     let (document, code) = node::document(&line.output().expect("the built program"));
-    assert_eq!((pids(&document), code), (vec![pid], 1), "{document:#}");
+    assert_eq!((scene.pids(&document), code), (vec![pid], 1), "{document:#}");
     // Another user's job is not concerned.
     let mut line = scene.command(&["--from-env", "--json"]);
     line.env("SLURM_JOB_ID", "990018").env("SLURM_JOB_UID", "54321");
     let (document, code) = node::document(&line.output().expect("the built program"));
-    assert!(pids(&document).is_empty() && code != 1, "{document:#}");
+    assert!(scene.pids(&document).is_empty() && code != 1, "{document:#}");
 }
