@@ -76,10 +76,7 @@ fn named(root: &Dir, text: &[u8]) -> Option<Preload> {
 const OVERRIDES: usize = 64 << 10;
 
 /// `/overrideEnv`, if there is one; `unread` tells why that is not known.
-pub(super) fn override_file(
-    dir: &Dir,
-    unread: &mut Option<String>,
-) -> Result<Option<OverrideFile>, NotRead> {
+pub(super) fn override_file(dir: &Dir, unread: &mut Option<String>) -> Result<Option<OverrideFile>, NotRead> {
     let Some(root) = found(dir.child(c"root/."), unread)? else { return Ok(None) };
     let Some((place, stat)) = found(root.find_inside(c"overrideEnv", true), unread)? else { return Ok(None) };
     let text = match stat.size {
