@@ -25,6 +25,8 @@ pub(in crate::observe) const STATUS_LIMIT: usize = 1 << 20;
 const CGROUP_LIMIT: usize = 256 << 10;
 /// How often threads are listed that end before they are looked at.
 const LISTINGS: usize = 8;
+/// How many threads are asked that end meanwhile.
+const ASKED: usize = 16;
 
 /// A process or thread, pinned.
 #[derive(Debug)]
@@ -38,6 +40,8 @@ pub(crate) struct PinnedProcess {
 pub(crate) enum NotRead {
     /// The kernel says that there is no such process, or that it has ended.
     Gone,
+    /// It is there, and each of its threads ended while it was asked.
+    Fleeting,
     /// Anything else: the file, and what went wrong.
     Failed(&'static str, Errno),
 }
@@ -46,6 +50,7 @@ impl fmt::Display for NotRead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Gone => f.write_str("it has ended"),
+            Self::Fleeting => f.write_str("its threads begin and end faster than they can be looked at"),
             Self::Failed(file, errno) => write!(f, "cannot read /proc/PID{file}: {errno}"),
         }
     }
@@ -139,14 +144,66 @@ impl PinnedProcess {
                 (None, None) => return Ok(None),
             }
         }
-        Err(NotRead::Failed("/task", Errno::EAGAIN))
+        Err(NotRead::Fleeting)
+    }
+
+    /// The thread that shows what the process has if its main thread, of which `main` is the
+    /// `stat`, is ending: one that goes on, else one that has not ended yet. `None` where the
+    /// main thread is the one to ask.
+    ///
+    /// A main thread that is ending has no memory any more, and its cgroup is the one in
+    /// which it began to end. It can stay so for ever: a file of its own FUSE server keeps
+    /// it.
+    pub(crate) fn other_thread(&self, main: &Stat) -> Result<Option<Self>, NotRead> {
+        if !main.is_ending() {
+            return Ok(None);
+        }
+        match self.living_thread(|stat| !stat.is_ending())? {
+            None if main.has_ended() => self.living_thread(|stat| !stat.has_ended()),
+            found => Ok(found),
+        }
+    }
+
+    /// What `ask` finds out by the main thread, or by the other one ([`Self::other_thread`]):
+    /// by the next one if that ends meanwhile, as each may that is there for a moment only.
+    pub(crate) fn by_thread<T>(
+        &self,
+        main: &Stat,
+        mut ask: impl FnMut(&Self) -> Result<T, NotRead>,
+    ) -> Result<T, NotRead> {
+        for _ in 0..ASKED {
+            let other = match self.other_thread(main) {
+                Err(NotRead::Fleeting) => continue,
+                other => other?,
+            };
+            let Some(other) = other else { return ask(self) };
+            match ask(&other) {
+                // The process is gone if this says so.
+                Err(NotRead::Gone) => self.stat().map(drop)?,
+                answer => return answer,
+            }
+        }
+        Err(NotRead::Fleeting)
+    }
+
+    /// Whether it has ended, all its threads with it; `main` is the `stat` of its main
+    /// thread.
+    pub(crate) fn has_ended(&self, main: &Stat) -> Result<bool, NotRead> {
+        Ok(main.has_ended() && self.is_without(|stat| !stat.has_ended())?)
     }
 
     /// Whether none of its threads will run again: it loses its memory, its descriptors, its
     /// root directory and its namespaces one after the other, while its `stat` is still
     /// there.
     pub(crate) fn is_ending(&self) -> Result<bool, NotRead> {
-        Ok(self.stat()?.is_ending() && self.living_thread(|stat| !stat.is_ending())?.is_none())
+        Ok(self.stat()?.is_ending() && self.is_without(|stat| !stat.is_ending())?)
+    }
+
+    fn is_without(&self, lives: impl Fn(&Stat) -> bool) -> Result<bool, NotRead> {
+        match self.living_thread(lives) {
+            Err(NotRead::Fleeting) => Ok(false),
+            thread => Ok(thread?.is_none()),
+        }
     }
 
     /// The same thread by the directory that `/proc` has for its number: `map_files` is in

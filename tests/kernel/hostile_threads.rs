@@ -74,27 +74,62 @@ fn in_other_cgroups() {
 }
 
 /// Make sure that a process is in the cgroup in which its threads are, although its main
-/// thread ended in another one.
+/// thread ended in another one, or began to end there and never comes to its end.
 #[test]
 fn main_thread_ended_elsewhere() {
     let Some(_host) = host::shared() else { return };
     let scratch = Scratch::new();
-    let threads = build(&scratch, "threads");
-    let (before, now) = (Cgroup::new().unwrap(), Cgroup::new().unwrap());
-    node::attach_deny(&now, 195, 0, 0);
-    let attacker = inside(&before, &threads, &["ended"]);
-    now.adopt(i32::try_from(attacker.pid()).unwrap()).unwrap();
-    let pid = attacker.pid().to_string();
-    let (_, answer) = json(&["pid", &pid]);
-    assert_eq!(answer["cgroups"][0]["path"], node::relative(now.path()), "{answer:#}");
-    let (code, text) = gpumap(&["check", "--pid", &pid, DENIED]);
-    assert_eq!((code, text.as_str()), (1, "deny\tc 195:0 rw\n"));
-    for engine in [ScanMethod::Proc, ScanMethod::Iterators] {
-        let mut scanner = start(&Options::default(), Some(engine)).unwrap().scanner;
-        let all = scanner.scan().unwrap();
-        let seen = all.iter().find(|process| process.pid == attacker.pid()).unwrap();
-        assert_eq!(seen.cgroup, Some(now.id()), "{engine:?}");
+    let (threads, hidden) = (build(&scratch, "threads"), build(&scratch, "hidden"));
+    let ways: [(&Path, &[&str]); 3] =
+        [(&threads, &["ended"]), (&hidden, &["kept", "/dev/fuse"]), (&hidden, &["relay", "/dev/fuse"])];
+    for (program, words) in ways {
+        let (before, now) = (Cgroup::new().unwrap(), Cgroup::new().unwrap());
+        node::attach_deny(&now, 195, 0, 0);
+        let attacker = inside(&before, program, words);
+        now.adopt(i32::try_from(attacker.pid()).unwrap()).unwrap();
+        let pid = attacker.pid().to_string();
+        let (_, answer) = json(&["pid", &pid]);
+        assert_eq!(answer["cgroups"][0]["path"], node::relative(now.path()), "{words:?}: {answer:#}");
+        let (code, text) = gpumap(&["check", "--pid", &pid, DENIED]);
+        assert_eq!((code, text.as_str()), (1, "deny\tc 195:0 rw\n"), "{words:?}");
+        for engine in [ScanMethod::Proc, ScanMethod::Iterators] {
+            let mut scanner = start(&Options::default(), Some(engine)).unwrap().scanner;
+            let all = scanner.scan().unwrap();
+            let seen = all.iter().find(|process| process.pid == attacker.pid());
+            let seen = seen.unwrap_or_else(|| panic!("{words:?} {engine:?}"));
+            assert_eq!(seen.cgroup, Some(now.id()), "{words:?} {engine:?}");
+        }
     }
+}
+
+/// Make sure that a process is known whose main thread never comes to its end, and that one
+/// whose threads are there for a moment only is told each time, with what is not known of it.
+#[test]
+fn threads_that_come_and_go() {
+    let Some(_host) = host::shared() else { return };
+    let scratch = Scratch::new();
+    let hidden = build(&scratch, "hidden");
+    let mut known = 0;
+    for (how, looks) in [("kept", 4), ("relay", 20)] {
+        let cgroup = Cgroup::new().unwrap();
+        let attacker = inside(&cgroup, &hidden, &[how, "/dev/fuse"]);
+        let place = cgroup.path().to_str().unwrap();
+        for look in 0..looks {
+            for question in [&["pid", &attacker.pid().to_string()][..], &["cgroup", place]] {
+                let (code, answer) = json(question);
+                let all: Vec<&Value> = answer["cgroups"].as_array().unwrap().iter().collect();
+                let processes = all.iter().flat_map(|one| one["processes"].as_array().unwrap());
+                let it = processes.into_iter().find(|it| it["pid"] == attacker.pid());
+                let visible = &it.unwrap_or_else(|| panic!("{how} {look}: {answer:#}"))["visible"];
+                let raw = [&visible["at_exec"]["raw"], &visible["live"]["raw"]];
+                let is_known = code == 0 && raw == ["0", "0"];
+                let is_told = code == 3 && answer["complete"] == false;
+                assert!(is_known || how == "relay" && is_told, "{how} {look}: {answer:#}");
+                known += u32::from(is_known);
+            }
+        }
+    }
+    println!("known in {known} of 48 looks");
 }
 
 /// Make sure that a process is seen that moves to and fro between two cgroups, so that

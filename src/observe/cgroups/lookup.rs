@@ -16,7 +16,7 @@ use crate::observe::error::ObserveError;
 use crate::observe::options::Options;
 use crate::observe::pinned::{NotRead, PinnedProcess};
 use crate::observe::problems::{Log, errno_of};
-use crate::observe::procfile::{Stat, may_be_cut};
+use crate::observe::procfile::may_be_cut;
 use crate::observe::site_config;
 use crate::owner::TrustedNames;
 use crate::sys::absence::OrAbsent as _;
@@ -61,12 +61,8 @@ impl LocatedProcess {
     pub fn cgroup(&self, options: &Options) -> Result<CgroupPathBuf, ObserveError> {
         let (pid, process) = (self.process.pid(), &self.process);
         let hierarchy = Hierarchy::find(options)?;
-        let lives = |stat: &Stat| !stat.has_ended();
-        let place = || {
-            let other = if lives(&process.stat()?) { None } else { process.living_thread(lives)? };
-            other.as_ref().unwrap_or(process).cgroups()
-        };
-        let lines = place().map_err(|why| match why {
+        let lines = process.stat().and_then(|main| process.by_thread(&main, PinnedProcess::cgroups));
+        let lines = lines.map_err(|why| match why {
             NotRead::Failed(_, Errno::ENAMETOOLONG) => ObserveError::LongPath { pid },
             why => self.unread(why),
         })?;
@@ -120,7 +116,7 @@ impl LocatedProcess {
 fn unread(why: NotRead, pid: u32, proc: &Path) -> ObserveError {
     match why {
         NotRead::Gone => ObserveError::NoSuchProcess { pid, proc: proc.to_owned() },
-        why @ NotRead::Failed(..) => ObserveError::Process { pid, why: why.to_string() },
+        why => ObserveError::Process { pid, why: why.to_string() },
     }
 }
 

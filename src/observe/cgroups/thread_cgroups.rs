@@ -90,10 +90,10 @@ fn unlisted(errno: Errno) -> String {
     format!("its threads cannot be listed: {errno}")
 }
 
-/// The place of a thread, if it lives.
+/// The place of a thread, if it runs on.
 fn place(tasks: &Dir, tid: u32) -> Result<Option<Place>, NotRead> {
     let thread = PinnedProcess::open(tasks, tid)?;
-    if thread.stat()?.has_ended() {
+    if thread.stat()?.is_ending() {
         return Ok(None);
     }
     let lines = thread.cgroups()?;

@@ -26,6 +26,7 @@ pub fn ancestors(proc: &Path) -> Result<BTreeSet<u32>, Errno> {
             Ok(stat) => Some(stat.parent),
             Err(NotRead::Gone) => None,
             Err(NotRead::Failed(_, errno)) => return Err(errno),
+            Err(NotRead::Fleeting) => return Err(Errno::EAGAIN),
         };
     }
     Ok(found)

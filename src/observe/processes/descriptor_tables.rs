@@ -53,7 +53,11 @@ impl DescriptorTables<'_> {
     /// Those of reading the first table.
     pub(in crate::observe) fn read(self, end: Instant) -> Result<HeldDevices, Errno> {
         let mut held = HeldDevices::default();
-        descriptors(self.first.dir(), &mut held, end)?;
+        match descriptors(self.first.dir(), &mut held, end) {
+            // It has ended meanwhile, and others have what it had.
+            Err(errno) if self.several && is_end(errno) => {}
+            read => read?,
+        }
         if self.several {
             self.others(&mut held, end)?;
         }
@@ -103,6 +107,7 @@ impl DescriptorTables<'_> {
         let read = match (&thread, place) {
             (Err(NotRead::Gone), _) => Err(Errno::ESRCH),
             (Err(NotRead::Failed(_, errno)), _) => Err(*errno),
+            (Err(NotRead::Fleeting), _) => Err(Errno::EAGAIN),
             (Ok(_), Ok(Ok(()))) => Ok(()),
             // No failure: the place where its table belongs.
             (Ok(thread), Ok(Err(_))) => descriptors(thread.dir(), held, end),
@@ -115,7 +120,7 @@ impl DescriptorTables<'_> {
         let is_ending = |thread: &PinnedProcess| match thread.stat() {
             Ok(stat) => stat.is_ending(),
             Err(NotRead::Gone) => true,
-            Err(NotRead::Failed(..)) => false,
+            Err(NotRead::Fleeting | NotRead::Failed(..)) => false,
         };
         // One that could not be opened is told below.
         progress.vanished |= thread.as_ref().is_ok_and(is_ending);

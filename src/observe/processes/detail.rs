@@ -18,6 +18,7 @@ use super::step_daemon;
 use super::vgpu::{Looked, TraceReader};
 use crate::observation::{Answer, Detail, Environment, Text};
 use crate::observe::pinned::{NotRead, PinnedProcess};
+use crate::observe::procfile::Stat;
 use crate::sys::absence::is_end;
 use crate::sys::dir::Dir;
 
@@ -51,11 +52,11 @@ const LONG: &str = "its list of mappings is too long";
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ProcessToRead<'a> {
     pub(super) process: &'a PinnedProcess,
+    /// What `stat` says of its main thread. Other threads may run on and hold what it
+    /// held.
+    pub(super) main: &'a Stat,
     /// Whether its title is kept.
     pub(super) titled: bool,
-    /// Whether its main thread has ended. Other threads may still run and hold what
-    /// it held.
-    pub(super) ended: bool,
     /// Whether it has other threads.
     pub(super) several: bool,
     pub(super) depth: Depth,
@@ -112,42 +113,69 @@ impl<'a> DetailReader<'a> {
 
     /// Reads a process.
     pub(super) fn read(&mut self, subject: &ProcessToRead<'_>) -> Result<Detail, NotRead> {
-        let (mut last, mut ended) = (remains(), subject.ended);
+        let (mut last, mut later) = (None, None);
         for pause in PAUSES {
             thread::sleep(pause);
-            let other = if ended { subject.process.living_thread(|stat| !stat.has_ended())? } else { None };
-            let thread = match &other {
-                Some(other) => other,
-                None if ended => return Ok(remains()),
-                None => subject.process,
-            };
-            if let Some(why) = subject.depth.refusal() {
-                return Ok(self.outside(subject, thread, why));
+            let main = later.as_ref().unwrap_or(subject.main);
+            match subject.process.by_thread(main, |thread| self.by_one_thread(subject, main, thread)) {
+                Ok((detail, true)) => return Ok(detail),
+                Ok((detail, false)) => last = Some(detail),
+                Err(NotRead::Fleeting) => last = None,
+                Err(why) => return Err(why),
             }
-            let auxv = auxv(thread.dir());
-            let mut memory = Memory::open(thread.dir());
-            // After the memory was opened: these are of its program, or it is dead.
-            let areas = areas(thread)?;
-            last = match subject.parts {
-                Parts::All => self.once(subject, thread, &auxv, areas, &mut memory)?,
-                Parts::Environment => self.environment_once(thread, &auxv, &mut memory),
-            };
-            let whole = memory::is_alive(&memory) && self::auxv(thread.dir()) == auxv;
-            let is_known = last.at_exec.known().is_some() || last.live.known().is_some();
-            if whole && !(is_known && is_executing(thread, areas)?) {
-                return Ok(last);
-            }
-            ended = subject.process.stat()?.has_ended();
+            later = Some(subject.process.stat()?);
         }
+        let Some(last) = last else {
+            return Ok(self.outside(subject, subject.process, &NotRead::Fleeting.to_string()));
+        };
         let executed = || Answer::Missing(EXECUTED.to_owned());
         Ok(Detail { at_exec: executed(), live: executed(), ..last })
     }
 
-    /// The current environment of a process whose main thread lives.
-    pub(super) fn environment(&mut self, process: &PinnedProcess) -> Result<Answer<Environment>, NotRead> {
+    /// The current environment of a process.
+    pub(super) fn environment(
+        &mut self,
+        process: &PinnedProcess,
+        main: &Stat,
+    ) -> Result<Answer<Environment>, NotRead> {
         let (depth, parts) = (Depth::Full, Parts::Environment);
-        let subject = ProcessToRead { process, titled: false, ended: false, several: false, depth, parts };
+        let subject = ProcessToRead { process, main, titled: false, several: false, depth, parts };
         self.read(&subject).map(|detail| detail.live)
+    }
+
+    /// Reads a process through one thread, and whether it is all of one program. An error
+    /// where that is another thread than the main one, and has ended.
+    fn by_one_thread(
+        &mut self,
+        subject: &ProcessToRead<'_>,
+        main: &Stat,
+        thread: &PinnedProcess,
+    ) -> Result<(Detail, bool), NotRead> {
+        let is_main = thread.pid() == subject.process.pid();
+        if is_main && main.has_ended() {
+            return Ok((remains(), true));
+        }
+        if let Some(why) = subject.depth.refusal() {
+            return Ok((self.outside(subject, thread, why), true));
+        }
+        let auxv = auxv(thread.dir());
+        let mut memory = Memory::open(thread.dir());
+        // After the memory was opened: these are of its program, or it is dead.
+        let areas = areas(thread)?;
+        let detail = match subject.parts {
+            Parts::All => self.once(subject, thread, &auxv, areas, &mut memory)?,
+            Parts::Environment => self.environment_once(thread, &auxv, &mut memory),
+        };
+        let whole = memory::is_alive(&memory) && self::auxv(thread.dir()) == auxv;
+        let is_known = detail.at_exec.known().is_some() || detail.live.known().is_some();
+        if is_known {
+            let is_whole = whole && !is_executing(thread, areas)?;
+            return Ok((detail, is_whole));
+        }
+        // It may have begun to end before the first look.
+        let now = thread.stat()?;
+        let goes_on = is_main && subject.process.other_thread(&now)?.is_some();
+        Ok((detail, whole && !goes_on))
     }
 
     fn once(
@@ -226,7 +254,7 @@ impl<'a> DetailReader<'a> {
         detail: &mut Detail,
         inside: bool,
     ) -> Vec<(u64, u64)> {
-        let several = subject.several || subject.ended;
+        let several = subject.several || subject.main.is_ending();
         let process = subject.process.dir();
         let tables = DescriptorTables { process, first: thread, several, is_own: self.is_own };
         let mut held = match tables.read(Instant::now() + TIME) {
@@ -247,7 +275,7 @@ impl<'a> DetailReader<'a> {
                 held.cut(format!("what it has mapped cannot be read: {errno}"));
             }
         } else {
-            held.cut("what it has mapped is not known: its memory does not answer");
+            held.cut("what it has mapped is not known: its memory was not read");
         }
         let (devices, cut) = held.all();
         detail.devices = Answer::Known(devices);

@@ -121,18 +121,22 @@ fn look(
     refusals: &Refusals,
 ) -> Result<Option<PolledEnvironment>, NotRead> {
     let process = PinnedProcess::open(proc, pid)?;
-    let uid = process.uid()?;
-    let (stat, environment) = match which {
-        Which::Executed => at_exec::of(&process, depth, &mut Vec::new(), refusals)?,
-        Which::Live => {
-            let stat = process.stat()?;
-            let unread = depth.refusal().map(|why| Answer::Missing(why.to_owned()));
-            (stat, unread.map_or_else(|| detail_reader.environment(&process), Ok)?)
-        }
-    };
-    if stat.is_kernel_thread() || stat.has_ended() {
+    let (uid, main) = (process.uid()?, process.stat()?);
+    if main.is_kernel_thread() || process.has_ended(&main)? {
         return Ok(None);
     }
-    let (start_time, env_end) = (stat.start_time, stat.environment.1);
-    Ok(Some(PolledEnvironment { pid, start_time, uid, comm: stat.comm, env_end, environment }))
+    let (env_end, environment) = match which {
+        Which::Executed => {
+            let of = |thread: &PinnedProcess| at_exec::of(thread, depth, &mut Vec::new(), refusals);
+            let (stat, environment) = process.by_thread(&main, of)?;
+            (stat.environment.1, environment)
+        }
+        Which::Live => {
+            let unread = depth.refusal().map(|why| Answer::Missing(why.to_owned()));
+            let environment = unread.map_or_else(|| detail_reader.environment(&process, &main), Ok)?;
+            (main.environment.1, environment)
+        }
+    };
+    let (start_time, comm) = (main.start_time, main.comm);
+    Ok(Some(PolledEnvironment { pid, start_time, uid, comm, env_end, environment }))
 }

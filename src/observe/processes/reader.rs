@@ -82,12 +82,10 @@ impl<'a> Reader<'a> {
         let uid = process.uid()?;
         let mut stat = process.stat()?;
         *known_uid = Some(uid);
-        let other = if stat.has_ended() { process.living_thread(lives)? } else { None };
-        *ended = stat.has_ended() && other.is_none();
-        let thread = other.as_ref().unwrap_or(&process);
+        *ended = process.has_ended(&stat)?;
         let doubt = match context.sieve {
             Some(_) if *ended => return Err(Unread::Other),
-            Some(sieve) => self.sifter.sift(sieve, &process, thread, (uid, &stat), depth)?,
+            Some(sieve) => self.sifter.sift(sieve, &process, (uid, &stat), depth)?,
             None => None,
         };
         // Asked of those that matter alone, for it takes a file more.
@@ -95,7 +93,7 @@ impl<'a> Reader<'a> {
             return Err(Unread::Gone);
         }
         let mut detail = self.detail(&process, uid, &mut stat, depth, ended)?;
-        let Groups { own, devices_v1 } = match (self.groups(thread, wanted), &doubt) {
+        let Groups { own, devices_v1 } = match (self.groups(&process, &stat, wanted), &doubt) {
             // Wherever it is, it is too old to be looked for.
             (Err(Unread::LongPath(_)), Some(doubt)) if doubt.older => {
                 return Err(Unread::Unsure(doubt.clone()));
@@ -141,7 +139,7 @@ impl<'a> Reader<'a> {
         // Root's daemon of a step has its title, which others need not.
         let titled = uid == 0 && stat.comm.as_bytes() == STEP_DAEMON;
         let (several, parts) = (stat.threads > 1, Parts::All);
-        let subject = ProcessToRead { process, titled, ended: stat.has_ended(), several, depth, parts };
+        let subject = ProcessToRead { process, main: stat, titled, several, depth, parts };
         let look = self.detail_reader.read(&subject)?;
         if !*ended && look.at_exec.known().is_none() && look.live.known().is_none() {
             for pause in ENDING {
@@ -158,11 +156,13 @@ impl<'a> Reader<'a> {
         Ok(Some(look))
     }
 
-    fn groups(&mut self, thread: &PinnedProcess, wanted: Wanted) -> Result<Groups, Unread> {
+    fn groups(&mut self, process: &PinnedProcess, main: &Stat, wanted: Wanted) -> Result<Groups, Unread> {
         let hierarchy = self.context.hierarchy;
-        let lines = match thread.cgroups() {
+        let lines = match process.by_thread(main, PinnedProcess::cgroups) {
             Ok(lines) => Some(lines),
             Err(NotRead::Failed(_, Errno::ENAMETOOLONG)) => None,
+            // Then it is where it was found.
+            Err(NotRead::Fleeting) if wanted.cgroup.is_some() => None,
             Err(why) => return Err(why.into()),
         };
         let devices_v1 = hierarchy.devices.as_ref().and_then(|mount| match &lines {
@@ -191,10 +191,6 @@ impl<'a> Reader<'a> {
         };
         Ok(Groups { own, devices_v1 })
     }
-}
-
-fn lives(stat: &Stat) -> bool {
-    !stat.has_ended()
 }
 
 /// The sockets of a step's daemon.

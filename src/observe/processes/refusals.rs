@@ -210,7 +210,7 @@ fn comm(proc: &Path, pid: u32) -> String {
     match PinnedProcess::at(proc, pid).and_then(|process| process.stat()) {
         Ok(stat) => stat.comm.lossy().into_owned(),
         Err(NotRead::Gone) => "(ended)".to_owned(),
-        Err(NotRead::Failed(..)) => "?".to_owned(),
+        Err(NotRead::Fleeting | NotRead::Failed(..)) => "?".to_owned(),
     }
 }
 

@@ -49,6 +49,7 @@ pub(in crate::observe) fn job(
             // Without the right to look the job has no number.
             Err(NotRead::Gone | NotRead::Failed(_, Errno::EACCES | Errno::EPERM)) => Ok(None),
             Err(NotRead::Failed(_, errno)) => Err(errno as i32),
+            Err(NotRead::Fleeting) => Err(Errno::EAGAIN as i32),
         });
     });
     let questions: Vec<(u32, ())> = pids.iter().map(|pid| (*pid, ())).collect();

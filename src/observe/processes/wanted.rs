@@ -60,7 +60,7 @@ impl From<NotRead> for Unread {
     fn from(why: NotRead) -> Self {
         match why {
             NotRead::Gone => Self::Gone,
-            why @ NotRead::Failed(..) => Self::Failed(why.to_string()),
+            why => Self::Failed(why.to_string()),
         }
     }
 }
@@ -112,13 +112,12 @@ pub(super) struct Sifter {
 }
 
 impl Sifter {
-    /// Whether a process is looked for, and the doubt if that is not known. `thread` is one
-    /// that lives, `uid` the effective one.
+    /// Whether a process is looked for, and the doubt if that is not known. `stat` is that of
+    /// its main thread, `uid` the effective one.
     pub(super) fn sift(
         &mut self,
         sieve: &Sieve<'_>,
         process: &PinnedProcess,
-        thread: &PinnedProcess,
         (uid, stat): (u32, &Stat),
         depth: Depth,
     ) -> Result<Option<Doubt>, Unread> {
@@ -128,7 +127,13 @@ impl Sifter {
         if stat.is_kernel_thread() || !sieve.uid.is_none_or(may_be_of) {
             return Err(Unread::Other);
         }
-        let (_, environment) = at_exec::of(thread, depth, &mut self.buffer, &self.refusals)?;
+        let (buffer, refusals) = (&mut self.buffer, &self.refusals);
+        let asked = process.by_thread(stat, |thread| at_exec::of(thread, depth, buffer, refusals));
+        let environment = match asked {
+            Ok((_, environment)) => environment,
+            Err(why @ NotRead::Fleeting) => Answer::Missing(why.to_string()),
+            Err(why) => return Err(why.into()),
+        };
         let refused = !self.refusals.take().is_empty();
         let older = sieve.since.is_some_and(|since| stat.start_time < since);
         let doubt = |why: &str| Doubt { why: why.to_owned(), refused, older, comm: stat.comm.clone() };

@@ -228,8 +228,7 @@ impl EntryReader<'_> {
             ProcessQuestion::All => self.process(&process, depth),
             ProcessQuestion::Environment(start_time) => {
                 let stat = process.stat()?;
-                let other = if stat.is_ending() { Some(another(&process)?) } else { None };
-                let (now, at_exec) = self.environment(other.as_ref().unwrap_or(&process), depth)?;
+                let (now, at_exec) = running(&process, &stat, |thread| self.environment(thread, depth))?;
                 let found = EntryAnswer::Environment(now.starts, at_exec);
                 Ok((stat.start_time == start_time).then_some(found))
             }
@@ -245,15 +244,18 @@ impl EntryReader<'_> {
         if stat.is_kernel_thread() {
             return Ok(None);
         }
-        let other = if stat.is_ending() { Some(another(process)?) } else { None };
-        let thread = other.as_ref().unwrap_or(process);
-        let (Stat { starts: program, .. }, at_exec) = self.environment(thread, depth)?;
-        let cgroup = cgroup(thread)?;
-        let several = stat.threads > 1;
-        let tables = DescriptorTables { process: process.dir(), first: thread, several, is_own: self.is_own };
+        let (program, at_exec) = match running(process, &stat, |thread| self.environment(thread, depth)) {
+            Ok((Stat { starts, .. }, at_exec)) => (starts, at_exec),
+            Err(why @ NotRead::Fleeting) => (stat.starts, Answer::Missing(why.to_string())),
+            Err(why) => return Err(why),
+        };
+        let cgroup = match running(process, &stat, cgroup) {
+            Err(NotRead::Fleeting) => None,
+            cgroup => cgroup?,
+        };
         let (devices, devices_cut) = match depth.refusal().filter(|_| depth == Depth::Minimal) {
             Some(why) => (Answer::Missing(why.to_owned()), None),
-            None => self.devices(tables),
+            None => self.devices(process, &stat)?,
         };
         let (pid, start_time, comm) = (process.pid(), stat.start_time, stat.comm);
         let process = ProcessSummary {
@@ -271,14 +273,25 @@ impl EntryReader<'_> {
     }
 
     /// The devices in the descriptor tables, and why they may not be all.
-    fn devices(&self, tables: DescriptorTables<'_>) -> (Answer<Vec<HeldDevice>>, Option<String>) {
-        match tables.read(Instant::now() + TIME) {
+    fn devices(
+        &self,
+        process: &PinnedProcess,
+        main: &Stat,
+    ) -> Result<(Answer<Vec<HeldDevice>>, Option<String>), NotRead> {
+        let other = match process.other_thread(main) {
+            // All of them are listed below.
+            Err(NotRead::Fleeting) => None,
+            other => other?,
+        };
+        let (first, several) = (other.as_ref().unwrap_or(process), main.threads > 1);
+        let tables = DescriptorTables { process: process.dir(), first, several, is_own: self.is_own };
+        Ok(match tables.read(Instant::now() + TIME) {
             Ok(held) => {
                 let (devices, cut) = held.all();
                 (Answer::Known(devices), cut)
             }
             Err(errno) => (Answer::Missing(self.refusals.why(ReadKind::Devices, errno)), None),
-        }
+        })
     }
 
     /// The environment, and what `stat` says of the same program.
@@ -301,8 +314,15 @@ fn cgroup(thread: &PinnedProcess) -> Result<Option<Text>, NotRead> {
     }
 }
 
-/// A thread that is not ending, of a process whose main thread is; without one the process
+/// What a thread says that goes on, where the main thread is ending; without one the process
 /// is gone.
-fn another(process: &PinnedProcess) -> Result<PinnedProcess, NotRead> {
-    process.living_thread(|stat| !stat.is_ending())?.ok_or(NotRead::Gone)
+fn running<T>(
+    process: &PinnedProcess,
+    main: &Stat,
+    ask: impl FnMut(&PinnedProcess) -> Result<T, NotRead>,
+) -> Result<T, NotRead> {
+    if main.is_ending() && process.is_ending()? {
+        return Err(NotRead::Gone);
+    }
+    process.by_thread(main, ask)
 }

@@ -3,6 +3,10 @@
  *
  *   thread DEVICE       a thread with descriptors of its own has DEVICE open
  *   orphans DEVICE      the same, with a main thread that has ended and two more
+ *   kept DEVICE         has DEVICE open; its main thread never comes to its end: it
+ *                       closes a file of a FUSE server that does not answer
+ *   relay DEVICE        has DEVICE open; its main thread has ended, and each of the
+ *                       others begins the next one and ends
  *   named DEVICE...     names devices without opening them (O_PATH)
  *   refused DEVICE      has DEVICE open, and twice a file of a FUSE server of
  *                       its own, which refuses root
@@ -32,6 +36,15 @@ static int opened(const char *path)
 	if (fd < 0)
 		stuck_fail(path);
 	return fd;
+}
+
+/* The flags of a thread, the ninth field of its stat. */
+static unsigned flags_of(const char *stat)
+{
+	unsigned flags = 0;
+
+	sscanf(strrchr(stat, ')') + 2, "%*c %*d %*d %*d %*d %*d %u", &flags);
+	return flags;
 }
 
 static void *own_table(void *nothing)
@@ -64,6 +77,42 @@ static void thread(void *(*what)(void *), void *with)
 
 	if (pthread_create(&id, NULL, what, with))
 		stuck_fail("thread");
+}
+
+/* Waits until the one before is gone, begins the next and ends. */
+static void *relayed(void *before)
+{
+	struct pollfd end = { 0, POLLIN | POLLHUP };
+	pthread_t next;
+
+	if (before)
+		pthread_join((pthread_t)before, NULL);
+	if (there++ == 100)
+		printf("ready\n"), fflush(stdout);
+	if (there % 100 == 0 && poll(&end, 1, 0) > 0)
+		_exit(0);
+	if (pthread_create(&next, NULL, relayed, (void *)pthread_self()))
+		stuck_fail("thread");
+	return NULL;
+}
+
+/* The main thread has a table of descriptors of its own, in which a file is that takes for
+ * ever to close. */
+static void *kept(void *nothing)
+{
+	char path[64], text[512];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", getpid());
+	do {
+		usleep(1000);
+		fd = open(path, O_RDONLY);
+		text[read(fd, text, sizeof(text) - 1)] = 0;
+		close(fd);
+		/* Flags are the ninth field; 4 is PF_EXITING. */
+	} while (!(flags_of(text) & 4));
+	there = 1;
+	return idle(nothing);
 }
 
 static int each;
@@ -181,6 +230,22 @@ int main(int words, char **word)
 			thread(idle, NULL);
 			pthread_exit(NULL);
 		}
+	}
+	if (!strcmp(how, "kept")) {
+		struct stuck_plan plan = { .kept = 1 };
+
+		opened(device);
+		stuck_mount(&plan);
+		thread(kept, NULL);
+		if (unshare(CLONE_FILES))
+			stuck_fail("unshare");
+		stuck_file();
+		syscall(SYS_exit, 0);
+	}
+	if (!strcmp(how, "relay")) {
+		opened(device);
+		thread(relayed, NULL);
+		pthread_exit(NULL);
 	}
 	if (!strcmp(how, "named"))
 		for (int at = 2; at < words; at++)

@@ -53,11 +53,13 @@ static void stuck_fail(const char *what)
 
 /* What the server gives out: pages below `answered` have `text` at their
  * beginning, all others never come. `direct` makes the first OPEN bypass the
- * page cache, for stuck_lock. */
+ * page cache, for stuck_lock. With `kept` nobody's close of the file comes to an
+ * end, not even that of a thread which ends. */
 struct stuck_plan {
 	uint64_t answered;
 	char text[STUCK_LARGEST];
 	int direct;
+	int kept;
 };
 
 static void stuck_reply(int fuse, uint64_t unique, int error, const void *data, size_t size)
@@ -129,6 +131,10 @@ static void stuck_answer(int fuse, char *request, const struct stuck_plan *plan)
 				    read->size < STUCK_PAGE ? read->size : STUCK_PAGE);
 		break;
 	}
+	case FUSE_FLUSH:
+		if (!plan->kept)
+			stuck_reply(fuse, head->unique, -ENOSYS, NULL, 0);
+		break;
 	case FUSE_FORGET:
 	case FUSE_BATCH_FORGET:
 	case FUSE_INTERRUPT:
