@@ -13,7 +13,7 @@ use nix::errno::Errno;
 
 use super::procfile::{self, CgroupLines, Stat, parse_stat};
 use crate::sys::absence::is_end;
-use crate::sys::dir::Dir;
+use crate::sys::dir::{Dir, read_all};
 use crate::sys::stat::stat_at;
 
 /// Bytes read of `stat`: one line.
@@ -73,6 +73,11 @@ impl PinnedProcess {
         Self::open(&Dir::open(proc).map_err(|errno| NotRead::Failed("", errno))?, pid)
     }
 
+    /// The process with this directory. `pid` tells it from its other threads alone.
+    pub(crate) fn of_dir(dir: Dir, pid: u32) -> Self {
+        Self { pid, dir }
+    }
+
     /// Its pid, or the number of the thread.
     pub(crate) fn pid(&self) -> u32 {
         self.pid
@@ -81,6 +86,11 @@ impl PinnedProcess {
     /// Its directory in `/proc`.
     pub(crate) fn dir(&self) -> &Dir {
         &self.dir
+    }
+
+    /// The same, for a caller that keeps it.
+    pub(crate) fn into_dir(self) -> Dir {
+        self.dir
     }
 
     /// Its effective uid: whether it is dumpable or not, the directory itself belongs to
@@ -106,6 +116,18 @@ impl PinnedProcess {
         let mut text = Vec::new();
         let read = self.dir.read_piece(c"cgroup", &mut text, CGROUP_LIMIT);
         read.map(|()| CgroupLines::new(text)).map_err(|errno| self.failed("/cgroup", errno))
+    }
+
+    /// The text of its memory map, which fails with `EFBIG` beyond `limit` bytes; empty of a
+    /// thread of the kernel, and of one that is ending.
+    pub(crate) fn maps(&self, limit: usize) -> Result<Vec<u8>, NotRead> {
+        let mut text = Vec::new();
+        let read = self.dir.open_file(c"maps").and_then(|file| read_all(&file, &mut text, limit));
+        match read.map_err(|errno| (errno, self.failed("/maps", errno))) {
+            Ok(()) => Ok(text),
+            Err((errno, NotRead::Failed(..))) if is_end(errno) => Ok(Vec::new()),
+            Err((_, why)) => Err(why),
+        }
     }
 
     /// Whether it is a process and not one of the other threads of one, which `/proc` shows

@@ -13,12 +13,13 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 
 use super::driver::{is_driver, is_interceptor};
-use crate::observe::pinned;
+use crate::observe::pinned::{self, NotRead, PinnedProcess};
 use crate::observe::processes::environment::live::is_c_library;
 use crate::observe::processes::mapped_files::{Mapping, mappings};
-use crate::sys::absence::{OrAbsent as _, is_end};
+use crate::observe::procfile::Stat;
+use crate::sys::absence::OrAbsent as _;
 use crate::sys::clock::boot_ns;
-use crate::sys::dir::{Dir, read_all};
+use crate::sys::dir::Dir;
 use crate::sys::pidfd::KnownThread;
 use crate::sys::regular_file::{NotOpened, RegularFile};
 use crate::sys::stat::stat_at;
@@ -212,22 +213,53 @@ impl Looker {
 /// Looks into a process, if it is there; or why that cannot be done.
 fn look(place: &Path) -> Result<Option<ProcessFiles>, String> {
     let at = boot_ns();
-    let found = Dir::open(place).and_then(|dir| Ok((start(&dir)?, dir))).or_ended();
+    let found = Dir::open(place).and_then(|dir| Ok((pinned::stat(&dir)?, dir))).or_ended();
     let found = found.map_err(|errno| format!("it cannot be looked at ({})", errno.desc()))?;
-    Ok(found.map(|(start, dir)| files_of(dir, start, at)))
+    // A place without a number is none of a process.
+    let pid = place.file_name().and_then(|name| name.to_str()?.parse().ok()).unwrap_or_default();
+    Ok(found.map(|(main, dir)| {
+        let process = PinnedProcess::of_dir(dir, pid);
+        let seen = seen(&process, &main);
+        ProcessFiles { dir: process.into_dir(), start: main.start_time, at, seen }
+    }))
 }
 
-fn files_of(dir: Dir, start: u64, at: u64) -> ProcessFiles {
-    let mut text = Vec::new();
-    let read = dir.open_file(c"maps").and_then(|file| read_all(&file, &mut text, MAPS_LIMIT));
-    let seen = match read {
-        Ok(()) if text.is_empty() => None,
-        Ok(()) => Some(Ok(files(&dir, &text))),
-        Err(Errno::EFBIG) => Some(Err("its memory map has more than 4 MiB".to_owned())),
-        Err(errno) if is_end(errno) => None,
-        Err(errno) => Some(Err(format!("its memory map cannot be read ({})", errno.desc()))),
+/// Its files, or why they are not known; `None` for a thread of the kernel and for what has
+/// ended.
+fn seen(process: &PinnedProcess, main: &Stat) -> Option<Result<Seen, String>> {
+    let asked = process.by_thread(main, |thread| {
+        let seen = seen_by(thread)?;
+        // What a thread shows that has gone is not what the process has.
+        if thread.pid() != process.pid() {
+            thread.stat()?;
+        }
+        Ok(seen)
+    });
+    let asked = match asked {
+        // Its main thread may have begun to end before it was asked.
+        Ok(None) if !main.is_kernel_thread() && !main.is_ending() => match process.stat() {
+            Ok(now) if now.is_ending() => return seen(process, &now),
+            now => now.map(|_| None),
+        },
+        asked => asked,
     };
-    ProcessFiles { dir, start, at, seen }
+    match asked {
+        Ok(seen) => seen,
+        Err(NotRead::Gone) => None,
+        Err(why) => Some(Err(format!("it cannot be looked at ({why})"))),
+    }
+}
+
+fn seen_by(thread: &PinnedProcess) -> Result<Option<Result<Seen, String>>, NotRead> {
+    Ok(match thread.maps(MAPS_LIMIT) {
+        Ok(text) if text.is_empty() => None,
+        Ok(text) => Some(Ok(files(thread.dir(), &text))),
+        Err(NotRead::Failed(_, Errno::EFBIG)) => Some(Err("its memory map has more than 4 MiB".to_owned())),
+        Err(NotRead::Failed(_, errno)) => {
+            Some(Err(format!("its memory map cannot be read ({})", errno.desc())))
+        }
+        Err(why) => return Err(why),
+    })
 }
 
 fn files(dir: &Dir, text: &[u8]) -> Seen {

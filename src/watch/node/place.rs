@@ -9,12 +9,11 @@ use std::time::{Duration, Instant};
 
 use crate::model::{CgroupPathBuf, Owner};
 use crate::observation::Text;
+use crate::observe::pinned::{NotRead, PinnedProcess};
 use crate::observe::processes::mapped_files::mappings;
 use crate::observe::{self, Options};
 use crate::owner::TrustedNames;
 use crate::probing::driver::{Driver, Drivers, driver};
-use crate::sys::absence::OrAbsent as _;
-use crate::sys::dir::{Dir, read_all};
 use crate::watch::EventSubject;
 
 /// How long a process is taken to stay in its cgroup where only `/proc` can
@@ -145,14 +144,14 @@ const LIMIT: usize = 4 << 20;
 /// does not map it has not initialised. One whose map cannot be read, or has too many
 /// files to look through, may map any.
 pub(super) fn drivers(proc: &Path, pid: u32) -> Option<Drivers> {
-    let mut text = Vec::new();
-    let file = Dir::open(&proc.join(pid.to_string())).and_then(|dir| dir.open_file(c"maps"));
-    match file.and_then(|file| read_all(&file, &mut text, LIMIT)).or_ended() {
-        Ok(Some(())) if !text.is_empty() => {}
-        Ok(_) => return None,
+    let process = PinnedProcess::at(proc, pid).and_then(|process| Ok((process.stat()?, process)));
+    let maps = process.and_then(|(main, process)| process.by_thread(&main, |thread| thread.maps(LIMIT)));
+    let text = match maps {
+        Ok(text) if !text.is_empty() => text,
+        Ok(_) | Err(NotRead::Gone) => return None,
         // It may map any of them.
         Err(_) => return Some(Drivers::of(&[Driver::Cuda, Driver::Hip, Driver::Hsa])),
-    }
+    };
     let found = mappings(&text).filter_map(|mapping| driver(mapping.name()));
     Some(found.fold(Drivers::default(), Drivers::and))
 }

@@ -2,10 +2,10 @@
  *
  * What the clients of the stand-ins have in common:
  *
- *   client [-w] [-u UID] [-t THREADS] VERB[:NUMBER]...
+ *   client [-w] [-e] [-u UID] [-t THREADS] VERB[:NUMBER]...
  *
  * does what it is told, in each thread. -w waits for a line on stdin first, -u makes it this
- * user's. A client
+ * user's, -e ends the main thread: another one does all, and ends the process. A client
  * defines `obey`; verbs that call no driver are here: sleep:MS, stop (says "stopped" and
  * waits for a line), fork (the child leaves at once).
  */
@@ -52,14 +52,22 @@ static void *thread(void *x)
 	return NULL;
 }
 
+static void *alone(void *x)
+{
+	thread(x);
+	exit(0);
+}
+
 int main(int count, char **words)
 {
-	int threads = 1, option;
+	int threads = 1, ends = 0, option;
 	pthread_t all[64];
 
-	while ((option = getopt(count, words, "+wt:u:")) != -1) {
+	while ((option = getopt(count, words, "+wet:u:")) != -1) {
 		if (option == 'w')
 			getchar();
+		else if (option == 'e')
+			ends = 1;
 		else if (option == 'u') {
 			if (setresuid(atoi(optarg), atoi(optarg), atoi(optarg)))
 				return 2;
@@ -68,6 +76,10 @@ int main(int count, char **words)
 	}
 	verbs = words + optind;
 	verb_count = count - optind;
+	if (ends) {
+		pthread_create(&all[0], NULL, alone, NULL);
+		pthread_exit(NULL);
+	}
 	for (int i = 1; i < threads; i++)
 		pthread_create(&all[i], NULL, thread, NULL);
 	thread(NULL);

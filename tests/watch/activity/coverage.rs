@@ -12,8 +12,8 @@ use gpumap::model::CountTable;
 use gpumap::observation::Uncovered;
 
 use super::bench::{self, Bench, launches, uncovered_until};
-use crate::support::host;
 use crate::support::watching::Place;
+use crate::support::{host, wait};
 
 /// A process that holds the lock of its own memory map until it is dropped.
 struct Holder(Child);
@@ -143,6 +143,28 @@ fn too_short() {
         assert_eq!((one.pid, &one.file), (Some(pid), &bench.driver.to_str().unwrap().into()));
         assert!(one.why.contains("ended without a call"), "{one:?}");
         assert!(session.read().unwrap().uncovered.is_empty());
+    }
+}
+
+/// Make sure that a process is counted whose main thread had ended before.
+#[test]
+fn without_main_thread() {
+    let Some(root) = bench::shared() else { return };
+    let bench = Bench::new(&root);
+    for mode in bench::modes() {
+        let mut client = bench.start(&bench.client, &["-e", "device:0", "stop", "launch:7", "stop"]);
+        bench::read_line(&mut client, "stopped");
+        let stat = format!("/proc/{}/stat", client.id());
+        wait::eventually("its main thread has ended", || {
+            fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") Z "))
+        });
+        let mut session = bench.session(mode, 1);
+        bench::go_on(&mut client);
+        bench::read_line(&mut client, "stopped");
+        bench::go_on(&mut client);
+        assert!(client.wait().unwrap().success());
+        let process = bench::read(&mut session, client.id());
+        assert_eq!((launches(&process), process.partial), (7, true), "{mode:?}");
     }
 }
 
