@@ -25,7 +25,7 @@ pub struct VgpuTraces {
     /// end, or it has more such files than are looked at.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut: bool,
-    /// Its pids in all pid namespaces around it, its own last (`NSpid` of
+    /// Its pids in all pid namespaces around it, its own last (`NStgid` of
     /// `/proc/PID/status`, since Linux 4.1).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pids: Vec<u32>,

@@ -155,7 +155,7 @@ fn tables_of_threads() {
     let Some(_host) = host::shared() else { return };
     let scratch = Scratch::new();
     let hidden = build(&scratch, "hidden");
-    for how in ["thread", "orphans"] {
+    for how in ["thread", "orphans", "kept"] {
         let attacker = Attacker::start(Command::new(&hidden).args([how, DEVICE]));
         let detail = detail(&scratch, attacker.pid());
         assert_eq!((holds(&detail), &detail.devices_cut), (1, &None), "{how}");

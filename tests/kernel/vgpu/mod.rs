@@ -14,10 +14,11 @@ use std::time::{Duration, Instant};
 use flate2::read::GzDecoder;
 use serde_json::Value;
 
+use crate::support::attacker::build;
 use crate::support::host;
 use crate::support::meanwhile::meanwhile;
 use crate::support::victim::{Scratch, Victim};
-use crate::support::wait::within;
+use crate::support::wait::{eventually, within};
 
 const SUPPORT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/c");
 const CAPTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/vgpu/v1.2-one-plain.bin.gz");
@@ -142,6 +143,21 @@ fn registered_or_not() {
     let higher = bench.hooked(&third, &higher, &["sleep", "600"]);
     let (code, told) = limits(higher.pid());
     assert_eq!((code, codes(&told)), (1, ("limit-higher", "held")), "{told}");
+
+    // Its main thread has ended: another one shows what the process has.
+    let fourth = bench.write_region("u.cache");
+    let threads = build(&bench.scratch, "threads");
+    let (input, script) = (bench.path("input"), "exec \"$0\" ended <> \"$1\" >/dev/null");
+    nix::unistd::mkfifo(&input, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let words = ["sh", "-c", script, threads.to_str().unwrap(), input.to_str().unwrap()];
+    let orphaned = bench.hooked(&fourth, &[("HOOKED_ENTRY", "0")], &words);
+    let stat = format!("/proc/{}/stat", orphaned.pid());
+    eventually("its main thread has ended", || {
+        fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") Z "))
+    });
+    let (code, told) = limits(orphaned.pid());
+    assert_eq!((code, codes(&told)), (0, ("held", "held")), "{told}");
+    assert_eq!(told["inner_pid"], orphaned.pid(), "{told}");
 
     let mut plain = Command::new("sh");
     plain.args(["-c", "echo ready; exec sleep 600"]).env_clear().env("CUDA_DEVICE_MEMORY_LIMIT", "1g");

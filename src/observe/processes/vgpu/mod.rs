@@ -116,7 +116,8 @@ pub(super) fn fill(text: &[u8], traces: &mut VgpuTraces) {
         let line = lines.find_map(|line| line.strip_prefix(name.as_bytes())?.strip_prefix(b":"))?;
         str::from_utf8(line).ok().map(str::trim)
     };
-    let pids = field("NSpid").unwrap_or_default().split_ascii_whitespace();
+    // `NSpid` is the number of the thread that is asked.
+    let pids = field("NStgid").unwrap_or_default().split_ascii_whitespace();
     traces.pids = pids.map_while(|pid| pid.parse().ok()).collect();
     traces.umask = field("Umask").and_then(|umask| u32::from_str_radix(umask, 8).ok());
     traces.caught = field("SigCgt").and_then(|caught| u64::from_str_radix(caught, 16).ok());
