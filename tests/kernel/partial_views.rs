@@ -23,8 +23,9 @@ const TASK: &str = "system.slice/slurmstepd.scope/job_7301/step_0/user/task_0";
 
 /// A job with a program of Slurm's name and a process.
 struct Scene {
-    top: Tree,
+    // It ends before its cgroup is removed.
     sleeper: Sleeper,
+    top: Tree,
     _program: std::os::fd::OwnedFd,
 }
 
@@ -36,7 +37,7 @@ impl Scene {
         let program = bpf::load_bytes("Slurm_Cgroup_v2", &slurm(&rules), true, true).unwrap();
         programs::attach(&File::open(top.path().join(JOB)).unwrap(), &program, 0);
         let sleeper = Sleeper::new(&[&task]);
-        Self { top, sleeper, _program: program }
+        Self { sleeper, top, _program: program }
     }
 
     /// The words of a command about this scene, after those that start it.

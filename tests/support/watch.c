@@ -20,6 +20,20 @@ static char *filled(size_t length) {
     return text;
 }
 
+/* Without a call of the C library. */
+static void store(void) {
+    for (char **entry = environ; *entry; entry++)
+        if (!strncmp(*entry, NAME "=", strlen(NAME "="))) *entry = NAME "=7";
+    sleep(3);
+}
+
+/* The same once the main thread has ended. */
+static void *store_alone(void *main_thread) {
+    pthread_join((pthread_t)main_thread, NULL);
+    store();
+    exit(0);
+}
+
 static int calls = 20000;
 
 static void *hammer(void *unused) {
@@ -91,10 +105,11 @@ int main(int count, char **arguments) {
             wait(NULL);
         }
     } else if (!strcmp(mode, "store")) {
-        /* Without a call of the C library. */
-        for (char **entry = environ; *entry; entry++)
-            if (!strncmp(*entry, NAME "=", strlen(NAME "="))) *entry = NAME "=7";
-        sleep(3);
+        store();
+    } else if (!strcmp(mode, "store-alone")) {
+        pthread_t id;
+        pthread_create(&id, NULL, store_alone, (void *)pthread_self());
+        pthread_exit(NULL);
     } else if (!strcmp(mode, "clear")) {
         clearenv();
     } else if (!strcmp(mode, "keep")) {

@@ -139,13 +139,16 @@ fn env_command() {
     assert_eq!(last.asked.as_ref().unwrap().raw.as_deref(), Some("5"));
 }
 
-/// Make sure that a change without a call of the C library is found in memory.
+/// Make sure that a change without a call of the C library is found in memory, that of a
+/// process too whose main thread has ended.
 #[test]
 fn stored() {
     let Some((place, watch)) = watched() else { return };
     let program = place.build("watch.c", "dynamic", "gcc");
-    let events = watch.run(&mut place.command(&[program.to_str().unwrap(), "store"]));
-    assert_changes(&events, &[ORDER, ("memory", CUDA, "7")]);
+    for mode in ["store", "store-alone"] {
+        let events = watch.run(&mut place.command(&[program.to_str().unwrap(), mode]));
+        assert_changes(&events, &[ORDER, ("memory", CUDA, "7")]);
+    }
 }
 
 /// Make sure that Perl's changes are seen: 5.36 writes into the array itself, 5.40 calls the C
