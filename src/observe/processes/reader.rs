@@ -158,12 +158,16 @@ impl<'a> Reader<'a> {
 
     fn groups(&mut self, process: &PinnedProcess, main: &Stat, wanted: Wanted) -> Result<Groups, Unread> {
         let hierarchy = self.context.hierarchy;
-        let lines = match process.by_thread(main, PinnedProcess::cgroups) {
-            Ok(lines) => Some(lines),
-            Err(NotRead::Failed(_, Errno::ENAMETOOLONG)) => None,
+        let walked = wanted.cgroup.and_then(|place| self.context.cgroups.get(place).copied());
+        let lines = match (process.by_thread(main, PinnedProcess::cgroups), walked) {
+            (Ok(lines), _) => Some(lines),
+            (Err(NotRead::Failed(_, Errno::ENAMETOOLONG)), _) => None,
             // Then it is where it was found.
-            Err(NotRead::Fleeting) if wanted.cgroup.is_some() => None,
-            Err(why) => return Err(why.into()),
+            (Err(NotRead::Fleeting), Some(walked)) => {
+                let devices_v1 = hierarchy.devices.as_ref().map(|_| devices_v1::unknown());
+                return Ok(Groups { own: walked.clone(), devices_v1 });
+            }
+            (Err(why), _) => return Err(why.into()),
         };
         let devices_v1 = hierarchy.devices.as_ref().and_then(|mount| match &lines {
             Some(lines) => lines.devices().map(|line| match may_be_cut(line) {
@@ -172,7 +176,6 @@ impl<'a> Reader<'a> {
             }),
             None => Some(devices_v1::unknown()),
         });
-        let walked = wanted.cgroup.and_then(|place| self.context.cgroups.get(place).copied());
         let line = lines.as_ref().and_then(|lines| hierarchy.line(lines));
         if lines.is_none() || line.is_some_and(may_be_cut) {
             let whole = |walked: &Text| hierarchy.mount.whole(walked.as_bytes());
