@@ -125,7 +125,9 @@ impl PinnedProcess {
         let read = self.dir.open_file(c"maps").and_then(|file| read_all(&file, &mut text, limit));
         match read.map_err(|errno| (errno, self.failed("/maps", errno))) {
             Ok(()) => Ok(text),
-            Err((errno, NotRead::Failed(..))) if is_end(errno) => Ok(Vec::new()),
+            Err((errno, NotRead::Failed(..))) if is_end(errno) && self.stat()?.has_no_memory() => {
+                Ok(Vec::new())
+            }
             Err((_, why)) => Err(why),
         }
     }

@@ -83,6 +83,11 @@ impl Stat {
         self.has_ended() || self.flags & EXITING != 0
     }
 
+    /// Whether it can have no memory: a thread of the kernel, or one that is ending.
+    pub(crate) fn has_no_memory(&self) -> bool {
+        self.is_kernel_thread() || self.is_ending()
+    }
+
     /// Whether it has ended, and waits to be reaped or is being removed.
     pub(crate) fn has_ended(&self) -> bool {
         matches!(self.state, b'Z' | b'X')

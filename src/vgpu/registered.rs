@@ -21,10 +21,10 @@ pub(super) fn check<'a>(case: &Case<'a>) -> Result<Registered<'a>, LimitVerdict>
             "it has more mappings than are looked at: there may be another library or region among them";
         return Err(verdict(Unknown, LimitCode::Unread, why));
     }
+    let library = library(case)?;
     if let Some(why) = &case.traces.unread {
         return Err(verdict(Unknown, LimitCode::Unread, why));
     }
-    let library = library(case)?;
     let region = region(case, library)?;
     let Some(inner) = case.traces.pids.last() else {
         return Err(verdict(Unknown, LimitCode::Unread, "its pids could not be read"));

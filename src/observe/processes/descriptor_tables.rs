@@ -55,7 +55,7 @@ impl DescriptorTables<'_> {
         let mut held = HeldDevices::default();
         match descriptors(self.first.dir(), &mut held, end) {
             // It has ended meanwhile, and others have what it had.
-            Err(errno) if self.several && is_end(errno) => {}
+            Err(errno) if self.several && self.first.failed("/fd", errno) == NotRead::Gone => {}
             read => read?,
         }
         if self.several {

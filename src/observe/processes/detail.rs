@@ -126,7 +126,11 @@ impl<'a> DetailReader<'a> {
             later = Some(subject.process.stat()?);
         }
         let Some(last) = last else {
-            return Ok(self.outside(subject, subject.process, &NotRead::Fleeting.to_string()));
+            let why = NotRead::Fleeting.to_string();
+            return Ok(match subject.parts {
+                Parts::All => self.outside(subject, subject.process, &why),
+                Parts::Environment => Detail { live: Answer::Missing(why), ..remains() },
+            });
         };
         let executed = || Answer::Missing(EXECUTED.to_owned());
         Ok(Detail { at_exec: executed(), live: executed(), ..last })
@@ -167,6 +171,10 @@ impl<'a> DetailReader<'a> {
             Parts::Environment => self.environment_once(thread, &auxv, &mut memory),
         };
         let whole = memory::is_alive(&memory) && self::auxv(thread.dir()) == auxv;
+        // It ended meanwhile: the next one is asked.
+        if !whole && !is_main && thread.stat()?.is_ending() {
+            return Err(NotRead::Gone);
+        }
         let is_known = detail.at_exec.known().is_some() || detail.live.known().is_some();
         if is_known {
             let is_whole = whole && !is_executing(thread, areas)?;
