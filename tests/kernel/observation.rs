@@ -20,6 +20,9 @@ use crate::support::cgroup::Tree;
 use crate::support::node::Sleeper;
 use crate::support::programs::prog_id;
 use gpumap::model::{MapType, ProblemCode};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+};
 
 fn target(path: &Path, recursive: bool) -> CgroupTarget {
     CgroupTarget::typed(path, recursive)
@@ -122,6 +125,46 @@ fn links() {
         own.links.clone().into_iter().collect::<Vec<_>>(),
         [(prog_id(&held), programs::id(&link, "link_id"))]
     );
+}
+
+/// In a thread in which bpf(2) does not know these commands, as a kernel before them.
+fn without_commands<R: Send>(commands: &[u64], run: impl FnOnce() -> R + Send) -> R {
+    let is = |command: &u64| {
+        let its = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, *command).unwrap();
+        SeccompRule::new(vec![its]).unwrap()
+    };
+    let rules = [(libc::SYS_bpf, commands.iter().map(is).collect())].into();
+    let refused = SeccompAction::Errno(libc::EINVAL.cast_unsigned());
+    let arch = std::env::consts::ARCH.try_into().unwrap();
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, arch).unwrap();
+    let filter = BpfProgram::try_from(filter).unwrap();
+    let apart = || {
+        seccompiler::apply_filter(&filter).unwrap();
+        run()
+    };
+    std::thread::scope(|scope| scope.spawn(apart).join().unwrap())
+}
+
+/// Make sure that only a kernel that has no links has none to list: Linux 5.7 has links and
+/// cannot list them.
+#[test]
+fn links_that_cannot_be_listed() {
+    let Some(root) = host::shared() else { return };
+    let top = Tree::new(&root);
+    let program = programs::constant("held", 1);
+    let _link = programs::link(&top.handle(), &program);
+    let seen = |missing: &[u64]| without_commands(missing, || look(top.path(), false));
+    let (create, update, by_id, next_id) = (28, 29, 30, 31);
+    let links = |seen: &Observation| {
+        let own = &find(seen, &root, top.path()).own;
+        let own = own.known().unwrap_or_else(|| panic!("{own:?}"));
+        (own.links.len(), own.links_unknown.is_some(), seen.errors.len())
+    };
+    assert_eq!(links(&seen(&[create, update, by_id, next_id])), (0, false, 0), "a kernel before 5.7");
+    assert_eq!(links(&seen(&[by_id, next_id])), (0, true, 1), "a kernel of 5.7");
+    assert_eq!(links(&seen(&[next_id])), (0, true, 1), "a call that fails");
+    assert_eq!(links(&seen(&[by_id])), (0, true, 1), "another call that fails");
+    assert_eq!(links(&look(top.path(), false)), (1, false, 0), "this kernel");
 }
 
 /// Make sure that the longest list that one cgroup can have is read whole.

@@ -86,8 +86,8 @@ impl Loaded for Programs {
         };
         match bpf::link_of(id) {
             Ok(link) => self.probes.extend(link.map(|link| (program, link))),
-            // Without the right, and before Linux 5.8, misses of probes are not counted.
-            Err(error) if error.is_refused() || error.is_unsupported() => {}
+            // Without the right misses of probes are not counted.
+            Err(error) if error.is_refused() => {}
             Err(error) => return Err(refused(error)),
         }
         Ok(())

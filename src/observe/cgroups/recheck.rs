@@ -175,8 +175,7 @@ fn list(log: &mut Log) -> Result<Links, String> {
         let id = match bpf::next_link_id(last) {
             Ok(Some(id)) => id,
             Ok(None) => return Ok(links),
-            // Before Linux 5.8 links have no ids to ask for.
-            Err(error) if error.is_unsupported() => return Ok(Links::new()),
+            Err(error) if bpf::lacks_links(error) => return Ok(Links::new()),
             Err(error) => return Err(links_failed(error, log)),
         };
         if log.out_of_time("listing links") {

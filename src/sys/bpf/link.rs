@@ -4,7 +4,7 @@ use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, OwnedFd};
 use std::thread;
 use std::time::Duration;
 
-use super::call::{BpfCommand, BpfError, IdBody, call, fd_by_id, info};
+use super::call::{Body, BpfCommand, BpfError, IdBody, LinkHead, call, fd_by_id, info, open};
 
 /// `BPF_LINK_TYPE_TRACING`.
 const TRACING_LINK: u32 = 2;
@@ -61,6 +61,20 @@ pub fn next_link_id(id: u32) -> Result<Option<u32>, BpfError> {
         Err(error) if error.errno == libc::ENOENT => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+// SAFETY: four u32, as in `linux/bpf.h`.
+unsafe impl Body for LinkHead {}
+
+/// Whether links could not be listed because this kernel has none, for they came with
+/// Linux 5.7. It is asked for one of no program: a kernel with links refuses that because of
+/// the program (`EBADF`), an older one as an unknown command (`EINVAL`). Nothing is attached.
+pub fn lacks_links(listing: BpfError) -> bool {
+    let mut body =
+        LinkHead { program: u32::MAX, target: u32::MAX, attach_type: CGROUP_DEVICE, ..LinkHead::default() };
+    // SAFETY: no addresses in the body.
+    let mut made = || unsafe { open(BpfCommand::LinkCreate, &mut body) };
+    listing.errno == libc::EINVAL && made().is_err_and(|error| error.errno == libc::EINVAL)
 }
 
 /// How often, and how long apart, a link is asked for that is just being made.

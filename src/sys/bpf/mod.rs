@@ -24,7 +24,9 @@ pub use attach::{
 };
 pub(super) use call::{Body, BpfCommand, LinkHead, open, raw};
 pub use call::{BpfError, MIN_ATTR_SIZE};
-pub use link::{LinkInfo, TracingLink, link_by_id, link_info, link_of, next_link_id, tracing_link};
+pub use link::{
+    LinkInfo, TracingLink, lacks_links, link_by_id, link_info, link_of, next_link_id, tracing_link,
+};
 pub use map::{ContentLimits, Contents, MapInfo, contents, map_by_id, map_frozen, map_info, possible_cpus};
 pub use misses::{probe_misses, program_misses};
 pub use program::{
