@@ -1,6 +1,6 @@
-// Makes one call of a program fail: the calls through which gpumap reaches the kernel
-// are counted, and the one with the number that was asked for fails with an errno
-// without being made. LD_PRELOAD puts it into gpumap; the file that GPUMAP_FAULT names
+// Makes calls of a program fail: the calls through which gpumap reaches the kernel are
+// counted, and the one with the number that was asked for, or all of the kind that was
+// asked for, fail with an errno without being made. LD_PRELOAD puts it into gpumap; the file that GPUMAP_FAULT names
 // says what to do and is told what was done. gpumap's helper processes share the file,
 // and so the count.
 //
@@ -36,6 +36,8 @@
 struct plan {
 	_Atomic uint64_t calls;   // how many calls were made
 	uint64_t number;          // the call that fails, counted from 1; 0 for none
+	char every_call[44];      // all calls of this name about such a target fail;
+	char every_target[512];   // empty for none
 	int32_t error;            // with this errno
 	_Atomic uint32_t is_done; // whether it failed
 	int32_t pid;
@@ -90,7 +92,31 @@ static void note(const char *call, int fd, const char *path)
 		memcpy(plan->notes + at, line, (size_t)length);
 }
 
-// Whether this call is the one that fails; errno is set then.
+// The numbers in it left out: what all targets of a kind have in common.
+static void generalise(char *text)
+{
+	char *end = text;
+	for (const char *at = text; *at; at++) {
+		int is_digit = *at >= '0' && *at <= '9';
+		if (!is_digit)
+			*end++ = *at;
+		else if (end == text || end[-1] != 'N')
+			*end++ = 'N';
+	}
+	*end = 0;
+}
+
+static int is_of_kind(const char *call, int fd, const char *path)
+{
+	char target[512];
+	if (strcmp(call, plan->every_call) != 0)
+		return 0;
+	describe(target, sizeof(target), fd, path);
+	generalise(target);
+	return strcmp(target, plan->every_target) == 0;
+}
+
+// Whether this call is one that fails; errno is set then.
 static int fails(const char *call, int fd, const char *path)
 {
 	if (!plan || !has_begun)
@@ -99,13 +125,15 @@ static int fails(const char *call, int fd, const char *path)
 	uint64_t number = atomic_fetch_add(&plan->calls, 1) + 1;
 	if (plan->room)
 		note(call, fd, path);
+	int is_wanted = number == plan->number || is_of_kind(call, fd, path);
 	errno = error;
-	if (number != plan->number)
+	if (!is_wanted)
 		return 0;
-	snprintf(plan->call, sizeof(plan->call), "%s", call);
-	describe(plan->target, sizeof(plan->target), fd, path);
-	plan->pid = (int32_t)raw(SYS_getpid, 0, 0, 0, 0);
-	plan->is_done = 1;
+	if (!atomic_exchange(&plan->is_done, 1)) {
+		snprintf(plan->call, sizeof(plan->call), "%s", call);
+		describe(plan->target, sizeof(plan->target), fd, path);
+		plan->pid = (int32_t)raw(SYS_getpid, 0, 0, 0, 0);
+	}
 	errno = plan->error;
 	return 1;
 }

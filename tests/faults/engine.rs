@@ -1,6 +1,7 @@
-//! The engine: a library that stands between gpumap and libc and makes one call
-//! fail (`engine.c`), and what it is told and tells through a shared file.
+//! The engine: a library that stands between gpumap and libc and makes calls fail
+//! (`engine.c`), and what it is told and tells through a shared file.
 
+use std::collections::BTreeSet;
 use std::ffi::CStr;
 use std::fs::{self, File};
 use std::os::fd::AsRawFd as _;
@@ -15,14 +16,20 @@ use nix::errno::Errno;
 struct Shared {
     calls: AtomicU64,
     number: AtomicU64,
+    every_call: [u8; CALL],
+    every_target: [u8; TARGET],
     error: AtomicU32,
     is_done: AtomicU32,
     pid: AtomicU32,
-    call: [u8; 44],
-    target: [u8; 512],
+    call: [u8; CALL],
+    target: [u8; TARGET],
     noted: AtomicU64,
     room: AtomicU64,
 }
+
+/// Room for the name of a call, and for what it is about.
+const CALL: usize = 44;
+const TARGET: usize = 512;
 
 /// Room for a line about each call.
 const NOTES: usize = 4 << 20;
@@ -35,6 +42,15 @@ pub fn build(directory: &Path) -> PathBuf {
     gcc.args(["-O1", "-w", "-shared", "-fPIC", "-o"]).arg(&library).arg(source);
     assert!(gcc.status().expect("gcc").success(), "engine.c does not compile");
     library
+}
+
+/// What is to fail in a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The call of this number, counted from 1; 0 for none.
+    Once(u64),
+    /// Every call of a name about what has this name but for its numbers.
+    Always(Failed),
 }
 
 /// A call that failed: what it was, and about what.
@@ -71,16 +87,28 @@ impl Plan {
         &self.path
     }
 
-    /// In the next run the call of this number fails; 0 for none, with a line in
-    /// [`Self::notes`] for each call.
-    pub fn set(&mut self, number: u64, error: Errno) {
+    /// Says what fails in the next run. If it is nothing, [`Self::notes`] has a line for
+    /// each call.
+    pub fn set(&mut self, fault: &Fault, error: Errno) {
+        let nothing = Failed { call: String::new(), target: String::new() };
+        let (number, every) = match fault {
+            Fault::Once(number) => (*number, &nothing),
+            Fault::Always(kind) => (0, kind),
+        };
+        // SAFETY: a live mapping, and nobody else writes these; no program runs now.
+        let (call, target) = unsafe { (&mut (*self.shared).every_call, &mut (*self.shared).every_target) };
+        for (room, text) in [(call.as_mut_slice(), &every.call), (target.as_mut_slice(), &every.target)] {
+            room.fill(0);
+            room[..text.len()].copy_from_slice(text.as_bytes());
+        }
         let shared = self.shared();
         for field in [&shared.calls, &shared.noted] {
             field.store(0, Ordering::SeqCst);
         }
         shared.is_done.store(0, Ordering::SeqCst);
         shared.error.store(error as u32, Ordering::SeqCst);
-        shared.room.store(if number == 0 { NOTES as u64 } else { 0 }, Ordering::SeqCst);
+        let is_nothing = *fault == Fault::Once(0);
+        shared.room.store(if is_nothing { NOTES as u64 } else { 0 }, Ordering::SeqCst);
         shared.number.store(number, Ordering::SeqCst);
     }
 
@@ -105,6 +133,16 @@ impl Plan {
         // SAFETY: the notes lie behind the struct in the same mapping.
         let bytes = unsafe { std::slice::from_raw_parts(self.shared.add(1).cast::<u8>(), length as usize) };
         String::from_utf8_lossy(bytes).into_owned()
+    }
+
+    /// The kinds of calls that the last run made.
+    pub fn kinds(&self) -> BTreeSet<Failed> {
+        let notes = self.notes();
+        let of = |line: &str| {
+            let (call, target) = line.split_once(' ').unwrap_or((line, ""));
+            Failed { call: call.to_owned(), target: without_numbers(target) }
+        };
+        notes.lines().map(of).collect()
     }
 
     fn shared(&self) -> &Shared {
@@ -158,14 +196,19 @@ impl Failed {
             Some((_, rest)) => format!("GPU-ROOT/{rest}"),
             None => target.to_owned(),
         };
-        let mut kind = String::new();
-        for letter in target.chars() {
-            match letter.is_ascii_digit() {
-                true if kind.ends_with('N') => {}
-                true => kind.push('N'),
-                false => kind.push(letter),
-            }
-        }
-        kind
+        without_numbers(&target)
     }
+}
+
+/// As `generalise` of `engine.c`.
+fn without_numbers(target: &str) -> String {
+    let mut kind = String::new();
+    for letter in target.chars() {
+        match letter.is_ascii_digit() {
+            true if kind.ends_with('N') => {}
+            true => kind.push('N'),
+            false => kind.push(letter),
+        }
+    }
+    kind
 }

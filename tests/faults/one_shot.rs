@@ -10,7 +10,7 @@ use nix::errno::Errno;
 
 use super::answer::kind_of;
 use super::command::{self, Line};
-use super::engine;
+use super::engine::{self, Failed, Fault};
 use super::law::{self, Normal};
 use super::stage::{Run, Stage};
 use super::support::host;
@@ -38,14 +38,35 @@ pub const ERRORS: [Errno; 13] = [
 /// How often a command runs without a fault, to see which facts are restless.
 const NORMAL_RUNS: usize = 4;
 
-/// Make sure that every answer is the one without the fault, or says what it lacks. All
-/// faults there are: `GPUMAP_FAULTS=0`.
+/// Something that fails while a command runs.
+#[derive(Clone, Debug)]
+struct Case {
+    /// The place of the command in the list.
+    line: usize,
+    fault: Fault,
+    error: Errno,
+}
+
+/// Make sure that every answer is the one without the fault, or says what it lacks, where
+/// one call fails. All faults there are: `GPUMAP_FAULTS=0`.
 #[test]
 fn every_call_fails_once() {
+    sweep("one-shot", 10_000, plan_single);
+}
+
+/// The same where each call of a kind fails, as on a kernel or below a filter that lacks it.
+#[test]
+fn every_kind_of_call_fails_always() {
+    sweep("kinds", 3_000, plan_kinds);
+}
+
+type Planner = fn(&mut Stage, &[Line], usize, u64) -> Vec<Case>;
+
+fn sweep(name: &str, usual: usize, plan: Planner) {
     let Some(host) = host::shared() else { return };
     let mount: &Path = &host;
-    let (wanted, seed) = (sweep::wanted(10_000), sweep::seed());
-    let room = sweep::room("one-shot");
+    let (wanted, seed) = (sweep::wanted(usual), sweep::seed());
+    let room = sweep::room(name);
     let library = engine::build(&room);
     let began = Instant::now();
     let (work, tally, next) = (OnceLock::new(), Mutex::new(Tally::default()), AtomicUsize::new(0));
@@ -55,21 +76,22 @@ fn every_call_fails_once() {
         let lines = lines(&stage);
         let normals: Vec<Normal> = lines.iter().map(|line| normal(&mut stage, line)).collect();
         let work = work.get_or_init(|| plan(&mut stage, &lines, wanted, seed));
-        while let Some(&(line, number, error)) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let run = stage.run(&lines[line], number, error);
-            let run = in_time(run, || stage.run(&lines[line], number, error));
-            tally.lock().unwrap().add(&lines[line], &normals[line], number, error, run);
+        while let Some(case) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let (line, normal) = (&lines[case.line], &normals[case.line]);
+            let run = stage.fail(line, &case.fault, case.error);
+            let run = in_time(run, || stage.fail(line, &case.fault, case.error));
+            tally.lock().unwrap().add(line, normal, case, run);
         }
     });
     let tally = tally.into_inner().unwrap();
     let _ = std::fs::remove_dir_all(&room);
-    println!("{} calls failed in {:?}, {:?} of a processor", tally.failed(), began.elapsed(), tally.used);
+    println!("{} faults in {:?}, {:?} of a processor", tally.failed(), began.elapsed(), tally.used);
     for (name, (failed, missed)) in &tally.commands {
         println!("{name}: {failed} failed, {missed} not reached");
     }
     let text = violations::report(&tally.found);
     if let Some(path) = std::env::var_os("GPUMAP_FAULT_REPORT") {
-        let head = format!("{} calls failed, {} breaches, seed {seed}\n", tally.failed(), tally.found.len());
+        let head = format!("{} faults, {} breaches, seed {seed}\n", tally.failed(), tally.found.len());
         std::fs::write(path, head + &text).unwrap();
     }
     assert!(tally.found.is_empty(), "{} breaches, seed {seed}:\n{text}", tally.found.len());
@@ -104,7 +126,7 @@ struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, line: &Line, normal: &Normal, number: u64, error: Errno, run: Run) {
+    fn add(&mut self, line: &Line, normal: &Normal, case: &Case, run: Run) {
         self.used += run.used;
         let (happened, missed) = self.commands.entry(line.name).or_default();
         let Some(failed) = run.failed.clone() else {
@@ -112,8 +134,9 @@ impl Tally {
             return;
         };
         *happened += 1;
-        if let Some(breach) = law::judge(normal, line, &run, &failed, error) {
-            self.found.push(Violation { command: line.name, number, failed, error, breach });
+        if let Some(breach) = law::judge(normal, line, &run, &failed, case.error) {
+            let (fault, error) = (case.fault.clone(), case.error);
+            self.found.push(Violation { command: line.name, fault, failed, error, breach });
         }
     }
 
@@ -131,7 +154,7 @@ fn prepare(stage: &mut Stage) {
         let mut all = vec!["--gpu-root".to_owned(), stage.scene.gpus().display().to_string()];
         all.extend(["--cgroup-root".to_owned(), stage.scene.cgroup_root().display().to_string()]);
         all.extend(arguments.iter().map(|&word| word.to_owned()));
-        stage.plan.set(0, Errno::EIO);
+        stage.plan.set(&Fault::Once(0), Errno::EIO);
         let output = stage.command(&all).output().unwrap();
         assert!(output.status.success(), "{file}: {}", String::from_utf8_lossy(&output.stderr));
         std::fs::write(room.join(file), output.stdout).unwrap();
@@ -161,22 +184,23 @@ fn normal(stage: &mut Stage, line: &Line) -> Normal {
 
 /// Which calls of which commands fail with what: all, or as many as are wanted. Of
 /// commands that take longer fewer are taken: most of their calls are those of others.
-fn plan(stage: &mut Stage, lines: &[Line], wanted: usize, seed: u64) -> Vec<(usize, u64, Errno)> {
+fn plan_single(stage: &mut Stage, lines: &[Line], wanted: usize, seed: u64) -> Vec<Case> {
     let runs: Vec<Run> = lines.iter().map(|line| counted(stage, line)).collect();
     let weight = |run: &Run| run.calls as f64 / run.used.as_secs_f64().powi(2);
     let whole: f64 = runs.iter().map(weight).sum();
     let mut rng = Rng::new(seed);
     let mut all = Vec::new();
-    for (at, run) in runs.iter().enumerate() {
+    for (line, run) in runs.iter().enumerate() {
+        let case = |number, error| Case { line, fault: Fault::Once(number), error };
         let mut of_it: Vec<_> =
-            (1..=run.calls).flat_map(|number| ERRORS.map(|error| (at, number, error))).collect();
+            (1..=run.calls).flat_map(|number| ERRORS.map(|error| case(number, error))).collect();
         let share = (wanted as f64 * weight(run) / whole).max(wanted as f64 / 100.0).ceil() as usize;
         if wanted > 0 && share < of_it.len() {
             of_it = spread(&of_it, share, &mut rng);
         }
         println!(
             "{}: {} calls, {:?} of a processor, {} faults",
-            lines[at].name,
+            lines[line].name,
             run.calls,
             run.used,
             of_it.len()
@@ -184,6 +208,22 @@ fn plan(stage: &mut Stage, lines: &[Line], wanted: usize, seed: u64) -> Vec<(usi
         all.append(&mut of_it);
     }
     all
+}
+
+/// Which kinds of calls of which commands fail with what: all, or as many as are wanted. A
+/// call that is interrupted for ever is made for ever.
+fn plan_kinds(stage: &mut Stage, lines: &[Line], wanted: usize, seed: u64) -> Vec<Case> {
+    let errors = || ERRORS.into_iter().filter(|error| *error != Errno::EINTR);
+    let mut all = Vec::new();
+    for (line, of_it) in lines.iter().enumerate() {
+        counted(stage, of_it);
+        let kinds = stage.plan.kinds();
+        println!("{}: {} kinds of calls", of_it.name, kinds.len());
+        let case = |kind: &Failed, error| Case { line, fault: Fault::Always(kind.clone()), error };
+        all.extend(kinds.iter().flat_map(|kind| errors().map(move |error| case(kind, error))));
+    }
+    let is_all = wanted == 0 || wanted >= all.len();
+    if is_all { all } else { spread(&all, wanted, &mut Rng::new(seed)) }
 }
 
 /// A run without a fault; its calls are written down in the directory
@@ -198,8 +238,8 @@ fn counted(stage: &mut Stage, line: &Line) -> Run {
 }
 
 /// As many of a list, each from its own stretch of it.
-fn spread<T: Copy>(all: &[T], count: usize, rng: &mut Rng) -> Vec<T> {
+fn spread<T: Clone>(all: &[T], count: usize, rng: &mut Rng) -> Vec<T> {
     let start = |at: usize| at * all.len() / count;
-    let one = |at: usize| all[start(at) + rng.next() as usize % (start(at + 1) - start(at))];
+    let one = |at: usize| all[start(at) + rng.next() as usize % (start(at + 1) - start(at))].clone();
     (0..count).map(one).collect()
 }

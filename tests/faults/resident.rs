@@ -16,7 +16,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 
 use super::command::{Kind, Line};
-use super::engine;
+use super::engine::{self, Fault};
 use super::one_shot::ERRORS;
 use super::stage::{Run, Running, Stage};
 use super::support::rng::Rng;
@@ -183,7 +183,7 @@ fn changed<R: Resident>(
     number: u64,
     error: Errno,
 ) -> (Run, Option<String>) {
-    let mut running = stage.begin(line, number, error);
+    let mut running = stage.begin(line, &Fault::Once(number), error);
     let is_ready = waits(stage, &mut running, |stage| resident.is_ready(stage));
     let mut is_told = false;
     if is_ready {

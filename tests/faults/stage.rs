@@ -12,7 +12,7 @@ use nix::errno::Errno;
 
 use super::answer::Answer;
 use super::command::{Kind, Line};
-use super::engine::{Failed, Plan};
+use super::engine::{Failed, Fault, Plan};
 use super::scene::Scene;
 
 /// A run that takes longer has hung: nothing in the scene keeps gpumap waiting.
@@ -54,13 +54,18 @@ impl Stage {
 
     /// Runs a command with one call that fails; none does if the number is 0.
     pub fn run(&mut self, line: &Line, number: u64, error: Errno) -> Run {
-        let running = self.begin(line, number, error);
+        self.fail(line, &Fault::Once(number), error)
+    }
+
+    /// Runs a command in which something fails.
+    pub fn fail(&mut self, line: &Line, fault: &Fault, error: Errno) -> Run {
+        let running = self.begin(line, fault, error);
         self.end(line, running)
     }
 
     /// Starts a command in the same way.
-    pub fn begin(&mut self, line: &Line, number: u64, error: Errno) -> Running {
-        self.plan.set(number, error);
+    pub fn begin(&mut self, line: &Line, fault: &Fault, error: Errno) -> Running {
+        self.plan.set(fault, error);
         let _ = fs::remove_file(self.scene.output());
         let mut command = self.command(&line.arguments);
         command.stdout(File::create(self.scene.room.join("out")).unwrap());

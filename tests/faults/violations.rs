@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 
 use nix::errno::Errno;
 
-use super::engine::Failed;
+use super::engine::{Failed, Fault};
 use super::law::Breach;
 
 /// One breach of the law.
 #[derive(Clone, Debug)]
 pub struct Violation {
     pub command: &'static str,
-    pub number: u64,
+    pub fault: Fault,
     pub failed: Failed,
     pub error: Errno,
     pub breach: Breach,
@@ -55,11 +55,14 @@ pub fn report(all: &[Violation]) -> String {
             list(group.errors.iter().map(|(name, count)| format!("{name} {count}")).collect())
         );
         if let Some(one) = group.example {
+            let which = match one.fault {
+                Fault::Once(number) => format!("call {number}"),
+                Fault::Always(_) => "each of its kind".to_owned(),
+            };
             let _ = writeln!(
                 text,
-                "e.g. {}, call {}, {}, {}",
+                "e.g. {}, {which}, {}, {}",
                 one.command,
-                one.number,
                 one.error.to_string_short(),
                 one.failed.target
             );
