@@ -135,10 +135,15 @@ impl PinnedProcess {
     /// Whether it is a process and not one of the other threads of one, which `/proc` shows
     /// too when it is asked by number.
     pub(crate) fn is_process(&self) -> Result<bool, NotRead> {
+        Ok(self.process()? == self.pid)
+    }
+
+    /// The pid of the process that has this thread.
+    pub(crate) fn process(&self) -> Result<u32, NotRead> {
         let text = self.status()?;
         let value = text.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"Tgid:"));
         let value = value.and_then(|value| std::str::from_utf8(value).ok()?.trim().parse().ok());
-        value.map(|leader: u32| leader == self.pid).ok_or(NotRead::Failed("/status", Errno::EBADMSG))
+        value.ok_or(NotRead::Failed("/status", Errno::EBADMSG))
     }
 
     /// The first thread that `lives`; `None` if there is none.

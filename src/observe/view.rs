@@ -289,7 +289,10 @@ fn exists(pid: u32) -> bool {
 
 /// Whether a process is known to be in another cgroup by now.
 fn is_elsewhere(proc: &Path, hierarchy: &Hierarchy, pid: u32, path: &[u8]) -> bool {
-    let lines = PinnedProcess::at(proc, pid).and_then(|process| process.cgroups());
+    let lines = PinnedProcess::at(proc, pid).and_then(|process| {
+        let main = process.stat()?;
+        process.by_thread(&main, PinnedProcess::cgroups)
+    });
     // What cannot be read is where it was listed.
     lines.is_ok_and(|lines| {
         let now = hierarchy.line(&lines).and_then(|line| hierarchy.mount.inside(line));

@@ -77,8 +77,8 @@ impl Temporary<'_> {
     /// Gives the file a temporary name, which it needs to replace another file.
     fn link(&mut self, file: &File) -> Result<(), OutputError> {
         let handle = format!("/proc/self/fd/{}", file.as_raw_fd());
-        let link =
-            |name: &CStr| linkat(AT_FDCWD, handle.as_str(), self.directory, name, AtFlags::AT_SYMLINK_FOLLOW);
+        let flags = AtFlags::AT_SYMLINK_FOLLOW;
+        let link = |name: &CStr| again(|| linkat(AT_FDCWD, handle.as_str(), self.directory, name, flags));
         let ((), name) = with_new_name(link)?;
         self.name = Some(name);
         Ok(())

@@ -9,6 +9,7 @@ use std::{fs, io};
 
 use crate::loader::{LoadError, Loaded};
 use crate::observation::Text;
+use crate::observe::processes::by_threads;
 use crate::sys::absence::OrAbsent as _;
 use crate::sys::dir::Dir;
 
@@ -77,8 +78,13 @@ impl ProcessScope {
             let listed = found.all(proc);
             found.note(proc, listed);
         }
+        let mut threads = Vec::new();
         for cgroup in &self.cgroups {
-            found.cgroup(cgroup, LEVELS);
+            found.cgroup(cgroup, LEVELS, &mut threads);
+        }
+        if !threads.is_empty() {
+            let listed = found.by_threads(proc, threads);
+            found.note(proc, listed);
         }
         found
     }
@@ -101,8 +107,14 @@ impl ScopedProcesses {
         })?)
     }
 
-    /// Processes of a cgroup and below. What was removed has none.
-    fn cgroup(&mut self, cgroup: &Path, levels: usize) {
+    fn by_threads(&mut self, proc: &Path, threads: Vec<u32>) -> io::Result<()> {
+        let others = by_threads::processes(&Dir::open(proc)?, threads, |pid| self.pids.contains(&pid));
+        self.pids.extend(others);
+        Ok(())
+    }
+
+    /// Processes of a cgroup and below, and their threads. What was removed has none.
+    fn cgroup(&mut self, cgroup: &Path, levels: usize, threads: &mut Vec<u32>) {
         let procs = fs::read_to_string(cgroup.join("cgroup.procs"));
         // The file of a threaded cgroup is not readable: the one of its domain, above it,
         // has its processes.
@@ -110,17 +122,19 @@ impl ScopedProcesses {
         if !(is_threaded && levels < LEVELS) {
             let listed = procs.map(|procs| self.pids.extend(procs.lines().filter_map(pid)));
             self.note(cgroup, listed);
+            let all = fs::read_to_string(cgroup.join("cgroup.threads"));
+            self.note(cgroup, all.map(|all| threads.extend(all.lines().filter_map(pid))));
         }
         if levels > 0 {
-            let listed = self.below(cgroup, levels - 1);
+            let listed = self.below(cgroup, levels - 1, threads);
             self.note(cgroup, listed);
         }
     }
 
-    fn below(&mut self, cgroup: &Path, levels: usize) -> io::Result<()> {
+    fn below(&mut self, cgroup: &Path, levels: usize, threads: &mut Vec<u32>) -> io::Result<()> {
         let dir = Dir::open(cgroup)?;
         for name in dir.subdirectories(dir.stat()?)? {
-            self.cgroup(&cgroup.join(OsStr::from_bytes(name.as_bytes())), levels);
+            self.cgroup(&cgroup.join(OsStr::from_bytes(name.as_bytes())), levels, threads);
         }
         Ok(())
     }

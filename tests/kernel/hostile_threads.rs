@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use gpumap::observe::Options;
 use gpumap::observe::scanner::{ScanMethod, start};
+use gpumap::watch::ProcessScope;
 
 use crate::support::attacker::{Attacker, build, gpumap, run};
 use crate::support::cgroup::{self, Cgroup, Tree};
@@ -91,6 +92,15 @@ fn main_thread_ended_elsewhere() {
         assert_eq!(answer["cgroups"][0]["path"], node::relative(now.path()), "{words:?}: {answer:#}");
         let (code, text) = gpumap(&["check", "--pid", &pid, DENIED]);
         assert_eq!((code, text.as_str()), (1, "deny\tc 195:0 rw\n"), "{words:?}");
+        let listed = |cgroup: &Cgroup| {
+            let (code, answer) = json(&["cgroup", cgroup.path().to_str().unwrap()]);
+            assert_eq!(code, 0, "{words:?}: {answer:#}");
+            let mut all = answer["cgroups"][0]["processes"].as_array().unwrap().iter();
+            all.any(|process| process["pid"] == attacker.pid())
+        };
+        assert_eq!((listed(&before), listed(&now)), (false, true), "{words:?}");
+        let scope = ProcessScope { cgroups: vec![now.path().to_owned()], ..ProcessScope::default() };
+        assert!(scope.processes(Path::new("/proc")).pids.contains(&attacker.pid()), "{words:?}");
         for engine in [ScanMethod::Proc, ScanMethod::Iterators] {
             let mut scanner = start(&Options::default(), Some(engine)).unwrap().scanner;
             let all = scanner.scan().unwrap();

@@ -26,7 +26,7 @@ const MAX_DEPTH: usize = 256;
 /// From so many directories on, two threads walk: each takes milliseconds then.
 const MANY: usize = 16;
 /// `cgroup.procs` is read up to this many bytes (some ten million processes).
-const PROCS_LIMIT: usize = 64 << 20;
+pub(in crate::observe) const PROCS_LIMIT: usize = 64 << 20;
 
 /// Why processes that `cgroup.procs` lists as 0 are not seen.
 pub(in crate::observe) const OUTSIDE: &str = "they are outside of gpumap's pid namespace";

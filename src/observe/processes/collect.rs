@@ -6,13 +6,14 @@ use std::collections::{BTreeSet, HashSet};
 
 use nix::errno::Errno;
 
+use super::by_threads;
 use super::look::{Look, Vanished};
 use super::refusals;
 use super::wanted::{Sieve, Unread, Wanted};
 use crate::model::{CgroupPath, ProblemCode};
 use crate::observation::{Problem, Process, Text};
 use crate::observe::cgroups::hierarchy::Hierarchy;
-use crate::observe::cgroups::walk::{VisitedCgroup, parse_pids};
+use crate::observe::cgroups::walk::{PROCS_LIMIT, VisitedCgroup, parse_pids};
 use crate::observe::clock;
 use crate::observe::options::Options;
 use crate::observe::pinned::{NotRead, PinnedProcess};
@@ -21,9 +22,6 @@ use crate::observe::procfile::{is_own, may_be_cut};
 use crate::sys::absence::OrAbsent as _;
 use crate::sys::dir::Dir;
 use crate::sys::helper;
-
-/// `cgroup.procs` is read up to this many bytes.
-const PROCS_LIMIT: usize = 64 << 20;
 
 /// Reads the processes that the walk listed and that are still in one of these cgroups, and
 /// those that began since where others ended before they were read. `whole`: the walk was
@@ -52,6 +50,9 @@ pub(in crate::observe) fn collect(
     };
     if whole {
         wanted.extend(unlisted(&mut listed, log));
+    } else {
+        let places = requested().enumerate();
+        wanted.extend(by_threads::find(options, hierarchy, places, &mut listed, log));
     }
     let look = Look { options, hierarchy, cgroups: &cgroups, anywhere: false, sieve: None };
     let mut list = |done: &mut HashSet<u32>, vanished: &[Vanished], log: &mut Log| {
@@ -61,6 +62,8 @@ pub(in crate::observe) fn collect(
             let others = unlisted(done, log).into_iter();
             wanted.extend(others.filter(|one| !listed.contains(&one.pid)));
         }
+        let helpers = own_helpers(options);
+        wanted.retain(|one| !helpers.contains(&one.pid));
         wanted
     };
     let found = look.read(wanted, &mut list, log);
@@ -225,8 +228,11 @@ fn unread(options: &Options, done: &mut HashSet<u32>, own: &[u32]) -> Result<Vec
 /// gpumap itself and its helpers. A hook gives them the environment of its job, and they end
 /// with the answer.
 fn own_processes(options: &Options) -> Vec<u32> {
-    if !is_own(&options.proc) {
-        return Vec::new();
-    }
-    helper::own().into_iter().chain([std::process::id()]).collect()
+    let itself = is_own(&options.proc).then(std::process::id);
+    own_helpers(options).into_iter().chain(itself).collect()
+}
+
+/// The processes that gpumap starts to read others, which end with the answer.
+fn own_helpers(options: &Options) -> Vec<u32> {
+    if is_own(&options.proc) { helper::own() } else { Vec::new() }
 }

@@ -2,6 +2,7 @@
 
 pub(super) mod ancestors;
 pub(super) mod by_pid;
+pub(crate) mod by_threads;
 pub(super) mod collect;
 pub(crate) mod credentials;
 pub(super) mod descriptor_tables;

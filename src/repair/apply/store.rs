@@ -101,7 +101,7 @@ impl Store {
         let io = |error: std::io::Error| error.raw_os_error().map_or(Errno::EIO, Errno::from_raw);
         file.write_all(&text).and_then(|()| file.sync_all()).map_err(io)?;
         let name = journal_name(journal.program);
-        linkat(&self.journals, UNFINISHED, &self.journals, name.as_c_str(), AtFlags::empty())?;
+        again(|| linkat(&self.journals, UNFINISHED, &self.journals, name.as_c_str(), AtFlags::empty()))?;
         unlinkat(&self.journals, UNFINISHED, UnlinkatFlags::NoRemoveDir)
     }
 
