@@ -57,7 +57,7 @@ fn every_call_fails_once() {
 /// The same where each call of a kind fails, as on a kernel or below a filter that lacks it.
 #[test]
 fn every_kind_of_call_fails_always() {
-    sweep("kinds", 3_000, plan_kinds);
+    sweep("kinds", 1_000, plan_kinds);
 }
 
 type Planner = fn(&mut Stage, &[Line], usize, u64) -> Vec<Case>;

@@ -79,12 +79,12 @@ pub(crate) fn processes(
     all.filter(|pid| !is_listed(*pid)).collect()
 }
 
-/// The process that has this thread; `None` if the thread has ended. One that cannot be asked
-/// is read like a process, which tells why it cannot be.
+/// The process that has this thread; `None` if the thread has ended.
 fn process_of(proc: &Dir, tid: u32) -> Option<u32> {
     match PinnedProcess::open(proc, tid).and_then(|thread| thread.process()) {
         Ok(pid) => Some(pid),
         Err(NotRead::Gone) => None,
+        // Reading it like a process tells why it cannot be asked.
         Err(_) => Some(tid),
     }
 }
