@@ -10,6 +10,8 @@ use std::fmt;
 use std::path::Path;
 
 use nix::errno::Errno;
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
 
 use super::procfile::{self, CgroupLines, Stat, parse_stat};
 use crate::sys::absence::is_end;
@@ -285,10 +287,16 @@ pub(crate) fn status(process: &Dir) -> Result<Vec<u8>, Errno> {
     process.read_piece(c"status", &mut text, STATUS_LIMIT).map(|()| text)
 }
 
+/// Whether there is a process or thread of this number, seen or not: signal 0, which is sent to
+/// nobody, takes no right to ask for that. In gpumap's own pid namespace.
+pub(crate) fn exists(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().filter(|pid| *pid > 0);
+    pid.is_some_and(|pid| kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH))
+}
+
 #[cfg(test)]
 mod tests {
     use nix::sys::wait::{Id, WaitPidFlag, waitid};
-    use nix::unistd::Pid;
 
     use super::*;
 
@@ -308,6 +316,13 @@ mod tests {
         assert_eq!(PinnedProcess::at("/proc".as_ref(), child.id()).unwrap_err(), NotRead::Gone);
         let nowhere = PinnedProcess::at("/nonexistent".as_ref(), 1).unwrap_err();
         assert_eq!(nowhere, NotRead::Failed("", Errno::ENOENT));
+    }
+
+    /// Make sure that processes are there whoever may see them, and that 0 is none.
+    #[test]
+    fn numbers() {
+        assert!(exists(std::process::id()) && exists(1));
+        assert!(!exists(4_194_305) && !exists(0) && !exists(u32::MAX));
     }
 
     /// Make sure that one that has ended and was not waited for is still there, and ending.

@@ -8,15 +8,13 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use nix::errno::Errno;
-use nix::sys::signal::kill;
-use nix::unistd::Pid;
 
 use super::cgroups::hierarchy::Hierarchy;
 use super::cgroups::query::UNMOUNTED;
 use super::cgroups::walk::{OUTSIDE, VisitedCgroup, WalkPlan};
 use super::mountinfo::hidepid;
 use super::options::Options;
-use super::pinned::{self, PinnedProcess};
+use super::pinned::{self, PinnedProcess, exists};
 use super::problems::Log;
 use crate::model::ProblemCode;
 use crate::observation::{Cgroup, Process, UnseenProcesses};
@@ -282,11 +280,6 @@ fn hidden_processes(options: &Options, log: &mut Log) {
     }
 }
 
-/// Whether there is a process of this number, which takes no right to ask.
-fn exists(pid: u32) -> bool {
-    i32::try_from(pid).is_ok_and(|pid| kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH))
-}
-
 /// Whether a process is known to be in another cgroup by now.
 fn is_elsewhere(proc: &Path, hierarchy: &Hierarchy, pid: u32, path: &[u8]) -> bool {
     let lines = PinnedProcess::at(proc, pid).and_then(|process| {
@@ -312,7 +305,6 @@ mod tests {
         assert_eq!(is_numbered(Path::new("/nonexistent")), Ok(true));
         assert!(foreign_namespaces(Path::new("/proc")).is_ok());
         assert!(foreign_namespaces(Path::new("/dev")).is_err());
-        assert!(exists(std::process::id()) && exists(1) && !exists(4_194_305));
     }
 
     /// Make sure that a number that is not known stays unknown.

@@ -12,7 +12,7 @@ use crate::observation::{Cgroup, Text};
 use crate::observe::cgroups::hierarchy::Hierarchy;
 use crate::observe::cgroups::walk::{PROCS_LIMIT, parse_pids};
 use crate::observe::options::Options;
-use crate::observe::pinned::{NotRead, PinnedProcess};
+use crate::observe::pinned::{NotRead, PinnedProcess, exists};
 use crate::observe::problems::Log;
 use crate::sys::absence::OrAbsent as _;
 use crate::sys::dir::Dir;
@@ -83,8 +83,8 @@ pub(crate) fn processes(
 fn process_of(proc: &Dir, tid: u32) -> Option<u32> {
     match PinnedProcess::open(proc, tid).and_then(|thread| thread.process()) {
         Ok(pid) => Some(pid),
-        Err(NotRead::Gone) => None,
-        // Reading it like a process tells why it cannot be asked.
+        Err(NotRead::Gone) if !exists(tid) => None,
+        // Reading it like a process tells why it cannot be asked, or that it is hidden.
         Err(_) => Some(tid),
     }
 }

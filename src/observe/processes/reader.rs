@@ -5,8 +5,6 @@ use std::thread;
 use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::sys::signal::kill;
-use nix::unistd::Pid;
 
 use super::detail::{DetailReader, Parts, ProcessToRead};
 use super::helpers::Depth;
@@ -16,7 +14,7 @@ use super::wanted::{Outcome, Sieve, Sifter, Unread, Wanted, settle};
 use crate::observation::{Detail, Process, Text};
 use crate::observe::cgroups::devices_v1;
 use crate::observe::cgroups::hierarchy::Hierarchy;
-use crate::observe::pinned::{NotRead, PinnedProcess};
+use crate::observe::pinned::{NotRead, PinnedProcess, exists};
 use crate::observe::procfile::{Stat, can_be, may_be_cut};
 use crate::owner;
 use crate::sys::absence::is_end;
@@ -221,11 +219,4 @@ fn absent(pid: u32, why: NotRead) -> Unread {
         NotRead::Gone | NotRead::Failed(_, Errno::EACCES | Errno::EPERM) if exists(pid) => Unread::Hidden,
         why => why.into(),
     }
-}
-
-/// Whether a process exists, seen or not (signal 0 sends nothing).
-fn exists(pid: u32) -> bool {
-    let Some(pid) = i32::try_from(pid).ok().filter(|pid| *pid > 0) else { return false };
-    // With signal 0 it fails in no other way but that there is none.
-    matches!(kill(Pid::from_raw(pid), None), Ok(()) | Err(Errno::EPERM))
 }
