@@ -222,7 +222,6 @@ fn pump(
         let count = match reader.read(stream.room(PIECE)) {
             Ok(0) => return Ok(()),
             Ok(count) => count,
-            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) => return Err(error),
         };
         stream.filled(count, sink);
@@ -245,15 +244,8 @@ impl Read for Patient<'_> {
         if self.until.is_some_and(|until| Instant::now() > until) {
             return Err(ErrorKind::TimedOut.into());
         }
-        loop {
-            match self.input.wait(self.until).and_then(|()| self.input.read(bytes)) {
-                Ok(count) => {
-                    self.count.set(self.count.get() + count as u64);
-                    return Ok(count);
-                }
-                Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
-                Err(error) => return Err(error),
-            }
-        }
+        let count = self.input.read_when_there(self.until, bytes)?;
+        self.count.set(self.count.get() + count as u64);
+        Ok(count)
     }
 }

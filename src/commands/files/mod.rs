@@ -101,10 +101,9 @@ fn may_be_there(path: &Path) -> bool {
 fn bounded(source: &mut dyn Input, until: Option<Instant>, path: &Path) -> Result<Vec<u8>, Failure> {
     let (mut bytes, mut piece) = (Vec::new(), vec![0; PIECE]);
     loop {
-        let count = match source.wait(until).and_then(|()| source.read(&mut piece)) {
+        let count = match source.read_when_there(until, &mut piece) {
             Ok(0) => return Ok(bytes),
             Ok(count) => count,
-            Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => continue,
             Err(error) => return Err(failed(path, &error)),
         };
         bytes.extend_from_slice(piece.get(..count).unwrap_or_default());

@@ -10,6 +10,8 @@ use std::time::Instant;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
+use crate::sys::retry::again;
+
 /// Something to read that may not be there yet.
 pub trait Input: Read {
     /// Waits until there is something to read or nothing comes any more.
@@ -19,6 +21,15 @@ pub trait Input: Read {
     /// `TimedOut` at `until`, and those of poll(2).
     fn wait(&mut self, _until: Option<Instant>) -> io::Result<()> {
         Ok(())
+    }
+
+    /// Waits, and reads what is there then; 0 bytes at the end.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::wait`] and of read(2).
+    fn read_when_there(&mut self, until: Option<Instant>, bytes: &mut [u8]) -> io::Result<usize> {
+        again(|| self.wait(until).and_then(|()| self.read(bytes)))
     }
 }
 
