@@ -51,13 +51,13 @@ struct Case {
 /// one call fails. All faults there are: `GPUMAP_FAULTS=0`.
 #[test]
 fn every_call_fails_once() {
-    sweep("one-shot", 8_000, plan_single);
+    sweep("one-shot", 5_000, plan_single);
 }
 
 /// The same where each call of a kind fails, as on a kernel or below a filter that lacks it.
 #[test]
 fn every_kind_of_call_fails_always() {
-    sweep("kinds", 300, plan_kinds);
+    sweep("kinds", 250, plan_kinds);
 }
 
 type Planner = fn(&mut Stage, &[Line], usize, u64) -> Vec<Case>;
