@@ -353,19 +353,36 @@ impl<P: Clone + Debug> Libraries<P> {
         }
     }
 
-    /// Watches the library that stands before the driver of a process, and the
-    /// driver's, if there is one.
+    /// Watches the libraries that stand before the driver of a process, and the driver's
+    /// where there are some. One without the functions takes no calls.
     fn intercepted(
         &mut self,
         prober: &mut impl Prober<Point = P>,
         process: &mut Looked,
         seen: &Seen,
     ) -> Result<(), String> {
+        let mut any = false;
         for library in &seen.interceptors {
-            self.file(prober, process, library, FileRole::Interceptor)?;
+            any |= self.has_functions(prober, process, library, FileRole::Interceptor)?;
         }
-        let mut drivers = seen.drivers.iter().filter(|_| !seen.interceptors.is_empty());
-        drivers.try_for_each(|driver| self.file(prober, process, driver, FileRole::Driver))
+        for driver in seen.drivers.iter().filter(|_| any) {
+            self.has_functions(prober, process, driver, FileRole::Driver)?;
+        }
+        Ok(())
+    }
+
+    /// Watches one file that a process has, if the functions are in it; whether they are.
+    fn has_functions(
+        &mut self,
+        prober: &mut impl Prober<Point = P>,
+        process: &mut Looked,
+        found: &ProcessFile,
+        kind: FileRole,
+    ) -> Result<bool, String> {
+        match self.file(prober, process, found, kind) {
+            Err(why) if why == files::none(kind) => Ok(false),
+            watched => watched.map(|()| true),
+        }
     }
 
     /// Watches one file that a process has.

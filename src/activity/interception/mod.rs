@@ -48,14 +48,15 @@ impl Interception {
         for process in activity.processes.iter().filter(|process| process.ended_ns.is_none()) {
             if !self.between.is_known(process.pid, process.start_time) {
                 let coverage = self.libraries.cover(&mut self.between, &self.proc, process.pid, true);
-                self.between.looked_at(process.pid, process.start_time, &coverage);
+                self.between.looked_at(process.pid, process.start_time, coverage);
             }
         }
         self.libraries.tidy_used(&mut self.between, &self.proc);
-        activity.uncovered.extend(self.between.uncovered.iter().cloned());
-        let Some(loaded) = self.between.loaded.as_deref_mut() else { return Ok(()) };
-        tables::fill(loaded, activity)?;
-        tables::clear(loaded, activity, &mut self.between.returned)?;
+        activity.uncovered.extend(self.between.uncovered());
+        if let Some(loaded) = self.between.loaded.as_deref_mut() {
+            tables::fill(loaded, activity)?;
+            tables::clear(loaded, activity, &mut self.between.returned)?;
+        }
         for process in activity.processes.iter().filter(|process| process.ended_ns.is_some()) {
             self.libraries.exited(process.pid, process.start_time);
             self.between.forget(process.pid, process.start_time);

@@ -2,7 +2,7 @@
 //! measures what one probe adds to the time between two, on functions of gpumap's own of
 //! which one does nothing but call the other.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
@@ -20,7 +20,9 @@ use crate::sys::window::Windowed;
 /// Why the time before a function is not measured.
 const TOO_COSTLY: &str = "the time before the driver is not measured: a probe there takes two traps, far more than what \
                           is to be measured";
-/// Functions that are remembered as not measured.
+/// What is not known of a process of which a library could not be probed.
+const UNMEASURED: &str = "whether a library takes its calls before the driver, and how long, is not known";
+/// Functions, and processes, that are told as not measured.
 const UNCOVERED: usize = 64;
 
 /// On which side of the library's code a probe is.
@@ -56,7 +58,9 @@ pub(super) struct Between {
     /// Pids and starts in clock ticks.
     known: BTreeSet<(u32, u64)>,
     /// Functions that are not measured, and why.
-    pub(super) uncovered: Vec<Uncovered>,
+    uncovered: Vec<Uncovered>,
+    /// Why processes are not measured, by pids and starts in clock ticks.
+    unmeasured: BTreeMap<(u32, u64), String>,
 }
 
 impl Between {
@@ -69,6 +73,7 @@ impl Between {
             probe_ns: None,
             known: BTreeSet::new(),
             uncovered: Vec::new(),
+            unmeasured: BTreeMap::new(),
         }
     }
 
@@ -95,16 +100,36 @@ impl Between {
         self.known.contains(&(pid, start))
     }
 
-    /// A process was looked at; one that could not be is looked at again.
-    pub(super) fn looked_at(&mut self, pid: u32, start: u64, coverage: &Coverage) {
-        if *coverage == Coverage::Covered {
-            self.known.insert((pid, start));
+    /// A process was looked at; one that could not be is looked at again, and told until then.
+    pub(super) fn looked_at(&mut self, pid: u32, start: u64, coverage: Coverage) {
+        self.unmeasured.remove(&(pid, start));
+        match coverage {
+            Coverage::Covered => {
+                self.known.insert((pid, start));
+            }
+            Coverage::Uncovered(why) => {
+                self.unmeasured.insert((pid, start), why);
+            }
+            // It ended. Only who looks at drivers alone looks at a part.
+            Coverage::Partly | Coverage::None => {}
         }
+    }
+
+    /// What is not measured, and why.
+    pub(super) fn uncovered(&self) -> impl Iterator<Item = Uncovered> + '_ {
+        let processes = self.unmeasured.iter().map(|((pid, _), why)| Uncovered {
+            file: Text::from(format!("/proc/{pid}").into_bytes()),
+            function: None,
+            why: format!("{UNMEASURED} ({why})"),
+            pid: Some(*pid),
+        });
+        self.uncovered.iter().cloned().chain(processes.take(UNCOVERED))
     }
 
     /// A process has ended.
     pub(super) fn forget(&mut self, pid: u32, start: u64) {
         self.known.remove(&(pid, start));
+        self.unmeasured.remove(&(pid, start));
     }
 }
 

@@ -16,10 +16,10 @@ use crate::support::watching::Place;
 use crate::support::{host, wait};
 
 /// A process that holds the lock of its own memory map until it is dropped.
-struct Holder(Child);
+pub struct Holder(Child);
 
 impl Holder {
-    fn start(place: &Place) -> Self {
+    pub fn start(place: &Place) -> Self {
         let stuck = place.build("c/stuck.c", "stuck", "gcc");
         let mut command = place.command(&[stuck.to_str().unwrap(), "fuse", "lock"]);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();

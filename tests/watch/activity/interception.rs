@@ -5,15 +5,17 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
 
 use gpumap::activity::{CountingOptions, Interception, ProcessScope, Session};
 use gpumap::model::CountTable;
-use gpumap::observation::{InterceptedCalls, ProcessActivity};
+use gpumap::observation::{Activity, InterceptedCalls, ProcessActivity, Uncovered};
 
-use super::bench::{self, go_on, read_line};
-use crate::support::host::Host;
+use super::bench::{self, go_on, read_line, uncovered_until};
+use super::coverage::Holder;
+use crate::support::host::{self, Host};
 use crate::support::node;
-use crate::support::wait::is_emulated;
+use crate::support::wait::{is_emulated, within};
 use crate::support::watching::Place;
 
 /// A driver, a client, and libraries that stand before the driver.
@@ -73,6 +75,43 @@ impl Drop for Stopped {
     }
 }
 
+/// A count of calls, and of the time before the driver.
+struct Measuring {
+    session: Session,
+    between: Interception,
+}
+
+impl Measuring {
+    /// Begins to count, and waits until all that is in use is covered.
+    fn start(bench: &Bench, options: CountingOptions) -> Self {
+        let scope = ProcessScope { cgroups: vec![bench.place.cgroup.clone()], ..ProcessScope::default() };
+        let mut session = Session::start(&scope, "/proc".as_ref(), CountingOptions::default()).unwrap();
+        uncovered_until(&mut session, <[Uncovered]>::is_empty);
+        Self { session, between: Interception::new(&scope, "/proc".as_ref(), options) }
+    }
+
+    fn read(&mut self) -> Activity {
+        let mut reading = self.session.read().unwrap();
+        self.between.complete(&mut reading).unwrap();
+        reading
+    }
+
+    /// Waits until these are measured, whose first calls are made: on a busy machine another
+    /// process may have kept a library from it at first, and that is said.
+    fn measure(&mut self, clients: &[Stopped]) {
+        let begun = Instant::now();
+        loop {
+            let reading = self.read();
+            let is_there = |client: &Stopped| reading.processes.iter().any(|it| it.pid == client.0.id());
+            if reading.uncovered.is_empty() && clients.iter().all(is_there) {
+                return;
+            }
+            assert!(begun.elapsed() < within(20), "{:?}", reading.uncovered);
+            self.session.wait(Duration::from_millis(20), None).unwrap();
+        }
+    }
+}
+
 fn of<'a>(process: &'a ProcessActivity, function: &str) -> &'a InterceptedCalls {
     process.intercepted.iter().find(|calls| calls.function == function).unwrap()
 }
@@ -86,15 +125,12 @@ fn what_a_library_takes() {
     let bench = Bench::new(&root);
     let words = ["launch:400", "churn:20", "memory:1000"];
     let mut clients = [Some(50_000), Some(0), None].map(|takes| bench.start(takes, &words));
-    let scope = ProcessScope { cgroups: vec![bench.place.cgroup.clone()], ..ProcessScope::default() };
-    let mut session = Session::start(&scope, "/proc".as_ref(), CountingOptions::default()).unwrap();
-    let mut between = Interception::new(&scope, "/proc".as_ref(), CountingOptions::default());
+    let mut measuring = Measuring::start(&bench, CountingOptions::default());
     // The first calls that are counted make their processes known.
     clients.iter_mut().for_each(Stopped::go_on);
-    between.complete(&mut session.read().unwrap()).unwrap();
+    measuring.measure(&clients);
     clients.iter_mut().for_each(Stopped::go_on);
-    let mut reading = session.read().unwrap();
-    between.complete(&mut reading).unwrap();
+    let reading = measuring.read();
     let [slow, quick, plain] = clients.each_ref().map(|client| {
         let found = reading.processes.iter().find(|process| process.pid == client.0.id());
         found.unwrap_or_else(|| panic!("{reading:?}"))
@@ -159,14 +195,11 @@ fn past_the_library() {
     let bench = Bench::new(&root);
     let mut clients =
         [Some(0), None].map(|takes| bench.start(takes, &["launch:40", "graph:4", "together:7"]));
-    let scope = ProcessScope { cgroups: vec![bench.place.cgroup.clone()], ..ProcessScope::default() };
-    let mut session = Session::start(&scope, "/proc".as_ref(), CountingOptions::default()).unwrap();
-    let mut between = Interception::new(&scope, "/proc".as_ref(), CountingOptions::default());
+    let mut measuring = Measuring::start(&bench, CountingOptions::default());
     clients.iter_mut().for_each(Stopped::go_on);
-    between.complete(&mut session.read().unwrap()).unwrap();
+    measuring.measure(&clients);
     clients.iter_mut().for_each(Stopped::go_on);
-    let mut reading = session.read().unwrap();
-    between.complete(&mut reading).unwrap();
+    let reading = measuring.read();
     let [process, plain] = clients
         .each_ref()
         .map(|client| reading.processes.iter().find(|process| process.pid == client.0.id()).unwrap());
@@ -190,14 +223,11 @@ fn arrays_past_the_library() {
     let truth = bench.client.with_file_name("truth");
     let _unless_none = fs::remove_file(&truth);
     let mut client = bench.start(Some(0), &["launch:4", "arrays:1000"]);
-    let scope = ProcessScope { cgroups: vec![bench.place.cgroup.clone()], ..ProcessScope::default() };
-    let mut session = Session::start(&scope, "/proc".as_ref(), CountingOptions::default()).unwrap();
-    let mut between = Interception::new(&scope, "/proc".as_ref(), CountingOptions::default());
+    let mut measuring = Measuring::start(&bench, CountingOptions::default());
     client.go_on();
-    between.complete(&mut session.read().unwrap()).unwrap();
+    measuring.measure(std::slice::from_ref(&client));
     client.go_on();
-    let mut reading = session.read().unwrap();
-    between.complete(&mut reading).unwrap();
+    let reading = measuring.read();
     let process = reading.processes.iter().find(|process| process.pid == client.0.id()).unwrap();
     let arrays = process.intercepted.iter().filter(|calls| calls.function.contains("Array"));
     let [calls, bytes, unsized_ones] = arrays
@@ -208,6 +238,29 @@ fn arrays_past_the_library() {
     let told = fs::read_to_string(&truth).unwrap();
     let real = told.lines().find_map(|line| line.strip_prefix("arrays ")).unwrap();
     assert_eq!((calls, bytes.to_string().as_str(), unsized_ones), (8 * 3 * (1 + 6 * 4) + 3, real, 3));
+}
+
+/// Make sure that a process is told of which the library could not be probed, because a process
+/// of somebody else held a lock, until it is.
+#[test]
+fn a_library_that_is_held() {
+    let Some(root) = host::exclusive() else { return };
+    let (bench, elsewhere) = (Bench::new(&root), Place::new(&root));
+    let mut client = bench.start(Some(0), &["launch:4"]);
+    let mut measuring = Measuring::start(&bench, CountingOptions::default());
+    client.go_on();
+    let holder = Holder::start(&elsewhere);
+    let uncovered = measuring.read().uncovered;
+    let is_told = |one: &Uncovered| {
+        one.pid == Some(client.0.id()) && one.function.is_none() && one.why.contains("before the driver")
+    };
+    assert!(uncovered.iter().any(is_told), "{uncovered:?}");
+    drop(holder);
+    measuring.measure(std::slice::from_ref(&client));
+    client.go_on();
+    let reading = measuring.read();
+    let process = reading.processes.iter().find(|process| process.pid == client.0.id()).unwrap();
+    assert_eq!(of(process, "cuLaunchKernel").calls, 4);
 }
 
 /// Make sure that one user's calls through such a library leave another one's counts exact,
@@ -224,14 +277,12 @@ fn one_user_floods() {
 
 fn victim_is_exact(bench: &Bench, flood: &str) {
     const MALLORY: u32 = 61_234;
-    let scope = ProcessScope { cgroups: vec![bench.place.cgroup.clone()], ..ProcessScope::default() };
     // One user has 128 sums and processes at most, and 256 threads.
     let options = CountingOptions { smaller: 6, ..CountingOptions::default() };
     let mut victim = bench.start(Some(0), &["launch:40", "churn:20"]);
-    let mut session = Session::start(&scope, "/proc".as_ref(), CountingOptions::default()).unwrap();
-    let mut between = Interception::new(&scope, "/proc".as_ref(), options);
+    let mut measuring = Measuring::start(bench, options);
     victim.go_on();
-    between.complete(&mut session.read().unwrap()).unwrap();
+    measuring.measure(std::slice::from_ref(&victim));
     let words = ["-u", &MALLORY.to_string(), "device:0", flood, "stop"].map(str::to_owned);
     let all: Vec<&str> =
         std::iter::once(bench.client.to_str().unwrap()).chain(words.iter().map(String::as_str)).collect();
@@ -240,8 +291,7 @@ fn victim_is_exact(bench: &Bench, flood: &str) {
     let mut flood = Stopped(command.spawn().unwrap());
     read_line(&mut flood.0, "stopped");
     victim.go_on();
-    let mut reading = session.read().unwrap();
-    between.complete(&mut reading).unwrap();
+    let reading = measuring.read();
     let process = reading.processes.iter().find(|process| process.pid == victim.0.id()).unwrap();
     assert_eq!((of(process, "cuLaunchKernel").calls, of(process, "cuLaunchKernel").reached), (40, 40));
     let lost: Vec<_> = reading.lost.iter().filter(|lost| lost.map == CountTable::Interceptions).collect();
