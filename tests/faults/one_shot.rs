@@ -51,7 +51,7 @@ struct Case {
 /// one call fails. All faults there are: `GPUMAP_FAULTS=0`.
 #[test]
 fn every_call_fails_once() {
-    sweep("one-shot", 5_000, plan_single);
+    sweep("one-shot", 3_000, plan_single);
 }
 
 /// The same where each call of a kind fails, as on a kernel or below a filter that lacks it.
