@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Instant;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -10,6 +11,7 @@ use serde_json::Value;
 
 use super::bench::{self, Bench};
 use crate::support::node;
+use crate::support::wait::within;
 
 const GPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/gpu/four-h200");
 
@@ -70,14 +72,20 @@ fn a_job_that_is_gone() {
         );
         assert!(Command::new("sh").args(["-c", &script]).status().unwrap().success());
     }
+    let launches = |of: &Value| -> u64 {
+        let gpus = of["gpus"].as_array().into_iter().flatten();
+        gpus.map(|gpu| gpu["counts"]["launches"].as_u64().unwrap()).sum()
+    };
+    // The file is written after each interval. A cgroup that is gone before has no name.
+    let begun = Instant::now();
+    while launches(&summary(&root, &state, "4711").0["activity"]["totals"][0]) != 16 {
+        assert!(begun.elapsed() < within(20), "the job is not told");
+    }
     let mut place = job.as_path();
     while place != bench.cgroup() {
         fs::remove_dir(place).unwrap();
         place = place.parent().unwrap();
     }
-    let launches = |of: &Value| -> u64 {
-        of["gpus"].as_array().unwrap().iter().map(|gpu| gpu["counts"]["launches"].as_u64().unwrap()).sum()
-    };
     let (document, code) = summary(&root, &state, "4711");
     let one = &document["activity"]["totals"][0];
     assert_eq!((code, &one["owner"]["job_id"], launches(one)), (0, &4711.into(), 16), "{document}");
