@@ -52,6 +52,7 @@ impl Interception {
             }
         }
         self.libraries.tidy_used(&mut self.between, &self.proc);
+        self.between.keep(&activity.processes);
         activity.uncovered.extend(self.between.uncovered());
         if let Some(loaded) = self.between.loaded.as_deref_mut() {
             tables::fill(loaded, activity)?;

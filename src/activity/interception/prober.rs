@@ -12,7 +12,7 @@ use crate::activity::layout::{EVERYBODY, OTHERS};
 use crate::elf::Cost;
 use crate::loader::interface::INTERCEPTION;
 use crate::loader::{self, AttachedProbes, FunctionEntry, LoadError, Loaded, ObjectSpec};
-use crate::observation::{Text, Uncovered};
+use crate::observation::{ProcessActivity, Text, Uncovered};
 use crate::probing::{Coverage, FileRole, ProbeTarget, Prober, ProcessScope, own_place, places};
 use crate::sys::probed;
 use crate::sys::window::Windowed;
@@ -115,6 +115,15 @@ impl Between {
         }
     }
 
+    /// Lets go of those that a reading no longer has: their end is told, or its record was lost.
+    pub(super) fn keep(&mut self, processes: &[ProcessActivity]) {
+        if self.unmeasured.is_empty() {
+            return;
+        }
+        let there: BTreeSet<_> = processes.iter().map(|process| (process.pid, process.start_time)).collect();
+        self.unmeasured.retain(|process, _| there.contains(process));
+    }
+
     /// What is not measured, and why.
     pub(super) fn uncovered(&self) -> impl Iterator<Item = Uncovered> + '_ {
         let processes = self.unmeasured.iter().map(|((pid, _), why)| Uncovered {
@@ -129,7 +138,6 @@ impl Between {
     /// A process has ended.
     pub(super) fn forget(&mut self, pid: u32, start: u64) {
         self.known.remove(&(pid, start));
-        self.unmeasured.remove(&(pid, start));
     }
 }
 
