@@ -21,7 +21,8 @@ use crate::sys::window::Windowed;
 const TOO_COSTLY: &str = "the time before the driver is not measured: a probe there takes two traps, far more than what \
                           is to be measured";
 /// What is not known of a process of which a library could not be probed.
-const UNMEASURED: &str = "whether a library takes its calls before the driver, and how long, is not known";
+const UNMEASURED: &str = "its calls are counted, and whether a library takes them before the driver, and for how \
+                          long, is not known";
 /// Functions, and processes, that are told as not measured.
 const UNCOVERED: usize = 64;
 
