@@ -117,7 +117,7 @@ fn tree() {
     detach(aaa.dir(), programs[6].as_fd()).unwrap();
     let late = b.child("late").unwrap();
     same(None, &[&top, &a, &b, &aa, &ab, &aaa, &late]);
-    drop(link);
+    bpf::unlink(&link).unwrap();
     let id = late.id();
     drop(late);
     same(Some(id), &all);

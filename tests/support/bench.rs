@@ -211,7 +211,9 @@ impl Attached<'_> {
 
 impl Drop for Attached<'_> {
     fn drop(&mut self) {
-        self.links.clear();
+        for link in self.links.drain(..) {
+            bpf::unlink(&link).expect("our own link");
+        }
         while let Some((level, program)) = self.plain.pop() {
             // One that was replaced since is gone already.
             let result = bpf::detach(self.levels[level].dir(), program.as_fd());

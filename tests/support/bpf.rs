@@ -20,6 +20,7 @@ const PROG_QUERY: i32 = 16;
 const MAP_FREEZE: i32 = 22;
 const LINK_CREATE: i32 = 28;
 const LINK_UPDATE: i32 = 29;
+const LINK_DETACH: i32 = 34;
 pub const PROG_TYPE_KPROBE: u32 = 2;
 const PROG_TYPE_CGROUP_DEVICE: u32 = 15;
 const ATTACH_CGROUP_DEVICE: u32 = 6;
@@ -263,7 +264,8 @@ pub fn attach(cgroup: &File, program: &OwnedFd, flags: u32, replace: Option<&Own
     bpf(PROG_ATTACH, &mut attr).map(drop)
 }
 
-/// Attaches by a `bpf_link`; dropping it detaches.
+/// Attaches by a `bpf_link`, which goes with its last descriptor: that may be one that a
+/// process which another test has just forked still holds. [`unlink`] does not wait for it.
 pub fn link(cgroup: &File, program: &OwnedFd, flags: u32) -> io::Result<OwnedFd> {
     let mut attr = Attr::new()
         .fd(0, program.as_raw_fd())
@@ -277,6 +279,11 @@ pub fn link(cgroup: &File, program: &OwnedFd, flags: u32) -> io::Result<OwnedFd>
 pub fn update_link(link: &OwnedFd, program: &OwnedFd) -> io::Result<()> {
     let mut attr = Attr::new().fd(0, link.as_raw_fd()).fd(4, program.as_raw_fd());
     bpf(LINK_UPDATE, &mut attr).map(drop)
+}
+
+/// Takes the program of a link away, whoever holds the link.
+pub fn unlink(link: &OwnedFd) -> io::Result<()> {
+    bpf(LINK_DETACH, &mut Attr::new().fd(0, link.as_raw_fd())).map(drop)
 }
 
 pub fn detach(cgroup: &File, program: BorrowedFd<'_>) -> io::Result<()> {
