@@ -110,6 +110,7 @@ impl Counting {
 
     fn leave_out(&mut self, shown: &[u8], function: Option<&str>, pid: Option<u32>, why: &str) {
         let left_out = Uncovered {
+            counted: false,
             file: Text::from(shown.to_vec()),
             function: function.map(str::to_owned),
             why: why.to_owned(),

@@ -148,6 +148,7 @@ impl Tables {
                 devices: sums(&self.devices, *id, device).into_iter().flatten().collect(),
                 resolved: Vec::new(),
                 intercepted: Vec::new(),
+                interception_unseen: false,
                 calls: self.calls_of(*id, clocks.asleep),
             }
         });

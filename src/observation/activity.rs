@@ -50,7 +50,7 @@ pub struct Activity {
     pub lost: Vec<LostRoom>,
     /// The libraries whose calls are counted.
     pub libraries: Vec<ActivityLibrary>,
-    /// Functions and files whose calls are not counted, and why.
+    /// Functions and files whose calls are not counted, or not measured, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub uncovered: Vec<Uncovered>,
     /// What a probe adds to the times of [`ProcessActivity::intercepted`], measured on
@@ -133,7 +133,8 @@ pub struct ActivityLibrary {
     pub functions: u32,
 }
 
-/// A function, or a whole file, whose calls are not counted.
+/// A function, or a whole file, whose calls are not counted, or of which the time before the
+/// driver is not measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Uncovered {
     /// The file, as in [`ActivityLibrary::path`]; the process's where it is not
@@ -142,6 +143,10 @@ pub struct Uncovered {
     /// The function; `None`: all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,
+    /// Whether the calls are counted all the same: what is not known is whether a library takes
+    /// them before the driver, and for how long.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub counted: bool,
     /// Why, in a sentence that names the cost where it is about that.
     pub why: String,
     /// The process that uses the file, where only one is concerned.
@@ -216,6 +221,9 @@ pub struct ProcessActivity {
     /// first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub intercepted: Vec<InterceptedCalls>,
+    /// Whether it ended before anybody looked for such a library.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interception_unseen: bool,
     /// Its calls that have not returned, the oldest first. Launches that are not timed are
     /// not among them. No sum has anything of these yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

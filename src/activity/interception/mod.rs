@@ -38,7 +38,7 @@ impl Interception {
     }
 
     /// Adds to a reading what is known of its processes, and looks for libraries of
-    /// those that are new in it. Needs Linux 5.15 with BTF where one has such a
+    /// those that are new in it. Those that have ended can no longer be looked at. Needs Linux 5.15 with BTF where one has such a
     /// library.
     ///
     /// # Errors
@@ -50,6 +50,9 @@ impl Interception {
                 let coverage = self.libraries.cover(&mut self.between, &self.proc, process.pid, true);
                 self.between.looked_at(process.pid, process.start_time, coverage);
             }
+        }
+        for process in activity.processes.iter_mut().filter(|process| process.ended_ns.is_some()) {
+            process.interception_unseen = !self.between.is_known(process.pid, process.start_time);
         }
         self.libraries.tidy_used(&mut self.between, &self.proc);
         self.between.keep(&activity.processes);

@@ -21,8 +21,8 @@ use crate::sys::window::Windowed;
 const TOO_COSTLY: &str = "the time before the driver is not measured: a probe there takes two traps, far more than what \
                           is to be measured";
 /// What is not known of a process of which a library could not be probed.
-const UNMEASURED: &str = "its calls are counted, and whether a library takes them before the driver, and for how \
-                          long, is not known";
+const UNMEASURED: &str =
+    "whether a library takes its calls before the driver, and for how long, is not known";
 /// Functions, and processes, that are told as not measured.
 const UNCOVERED: usize = 64;
 
@@ -130,6 +130,7 @@ impl Between {
         let processes = self.unmeasured.iter().map(|((pid, _), why)| Uncovered {
             file: Text::from(format!("/proc/{pid}").into_bytes()),
             function: None,
+            counted: true,
             why: format!("{UNMEASURED} ({why})"),
             pid: Some(*pid),
         });
@@ -162,7 +163,8 @@ impl Prober for Between {
         for place in costly.iter().filter(|_| side == Side::Library) {
             let function = Some(place.function.to_owned());
             let why = TOO_COSTLY.to_owned();
-            let left_out = Uncovered { file: Text::from(target.shown.to_vec()), function, why, pid: None };
+            let file = Text::from(target.shown.to_vec());
+            let left_out = Uncovered { file, function, counted: true, why, pid: None };
             if self.uncovered.len() < UNCOVERED && !self.uncovered.contains(&left_out) {
                 self.uncovered.push(left_out);
             }

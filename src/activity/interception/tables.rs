@@ -33,6 +33,7 @@ pub(super) fn fill(loaded: &dyn Loaded, activity: &mut Activity) -> Result<(), A
     for process in activity.processes.iter_mut().filter(|process| !process.executed) {
         let mut calls = rows.remove(&(process.pid, process.start_time)).unwrap_or_default();
         calls.order_by(|a, b| b.ns.cmp(&a.ns).then_with(|| a.function.cmp(&b.function)));
+        process.interception_unseen &= calls.is_empty();
         process.intercepted = calls;
     }
     for (key, value) in loaded.entries("accounts")? {

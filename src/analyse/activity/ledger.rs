@@ -322,7 +322,7 @@ fn anybodys(reading: &ActivityReading, owner: Option<&OwnerTotals>) -> Unattribu
     // What else found no room marks its process, or, of one without an owner, that one's row.
     let concerns = |map: &CountTable| owner.is_none() || *map == CountTable::Processes;
     let lost = reading.sums.lost.iter().filter(|lost| concerns(&lost.map) && is_perhaps_its(lost.uid));
-    let uncovered = reading.sums.uncovered.iter().filter(|one| one.function.is_none());
+    let uncovered = reading.sums.uncovered.iter().filter(|one| one.function.is_none() && !one.counted);
     Unattributed {
         processes: unknown.fold(0, u64::saturating_add),
         lost: lost.map(|lost| lost.count).fold(0, u64::saturating_add),
@@ -335,7 +335,7 @@ fn anybodys(reading: &ActivityReading, owner: Option<&OwnerTotals>) -> Unattribu
 mod tests {
     use super::*;
     use crate::model::{Owner, OwnerKind};
-    use crate::observation::{Activity, LostRoom};
+    use crate::observation::{Activity, LostRoom, Uncovered};
 
     const USER: u32 = 1000;
 
@@ -350,7 +350,10 @@ mod tests {
 
     /// Whether the summary of job 4711 has unknown parts, and is marked; and what may be its.
     fn told(totals: Vec<OwnerTotals>, lost: Vec<LostRoom>) -> (bool, Option<bool>, Option<Unattributed>) {
-        let sums = Activity { lost, ..Activity::default() };
+        told_of(totals, Activity { lost, ..Activity::default() })
+    }
+
+    fn told_of(totals: Vec<OwnerTotals>, sums: Activity) -> (bool, Option<bool>, Option<Unattributed>) {
         let reading = ActivityReading { whole_node: true, sums, totals, ..ActivityReading::default() };
         let observation = Observation { activity: Some(Box::new(reading.clone())), ..Observation::default() };
         let names = [JobName::parse("4711").unwrap()];
@@ -378,5 +381,17 @@ mod tests {
         assert!(found(CountTable::Processes, USER) && !found(CountTable::Processes, 7));
         assert!(!found(CountTable::Streams, USER));
         assert!(told(Vec::new(), lost(CountTable::Streams, 7)).0);
+    }
+
+    /// Make sure that a file whose calls are not counted marks every job, and one whose calls
+    /// are counted does not: the time before the driver is in no totals.
+    #[test]
+    fn of_files_that_are_not_counted() {
+        let found = |counted| {
+            let (file, why) = ("/x".into(), "it is locked".to_owned());
+            let uncovered = vec![Uncovered { file, function: None, counted, why, pid: Some(9) }];
+            told_of(vec![job(4711)], Activity { uncovered, ..Activity::default() }).0
+        };
+        assert_eq!((found(false), found(true)), (true, false));
     }
 }

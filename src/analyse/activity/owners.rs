@@ -76,7 +76,8 @@ pub(in crate::analyse) fn add(payload: &mut NodeAnswer, activity: &Activity, rea
     let gpus = payload.gpus.clone();
     let counted: HashMap<(u32, u64), &ActiveProcess> =
         activity.processes.iter().map(|process| ((process.pid, process.start_time), process)).collect();
-    let uncovered: BTreeSet<u32> = reading.sums.uncovered.iter().filter_map(|one| one.pid).collect();
+    let uncovered = reading.sums.uncovered.iter().filter(|one| !one.counted);
+    let uncovered: BTreeSet<u32> = uncovered.filter_map(|one| one.pid).collect();
     let mut inside: HashMap<Vec<u8>, Vec<Use>> = HashMap::new();
     let tops = payload
         .owners

@@ -134,6 +134,7 @@ impl Reader<'_> {
             errors: counted.errors.iter().map(|error| self.error(counted, error)).collect(),
             gpus,
             interception,
+            interception_unseen: counted.interception_unseen,
         }
     }
 

@@ -340,6 +340,7 @@ fn fifth_set() {
             .map(|pid| crate::observation::Uncovered {
                 file: "/x".into(),
                 function: None,
+                counted: false,
                 why: "static".to_owned(),
                 pid: Some(pid),
             })

@@ -69,7 +69,7 @@ pub(super) fn of_counting(
     let lost = activity.lost.iter().map(lost).collect();
     lines(out, style, told.new_ones(lost), "users without room")?;
     let uncovered = activity.uncovered.iter().map(uncovered).collect();
-    lines(out, style, told.new_ones(uncovered), "things that are not counted")
+    lines(out, style, told.new_ones(uncovered), "things that are not counted or measured")
 }
 
 /// `not counted: calls of user mallory (61234), 4215 times no room in the table of streams`
@@ -142,7 +142,8 @@ fn uncovered(one: &Uncovered) -> String {
         None => file.into_owned(),
     };
     let pid = one.pid.map(|pid| format!(" (process {pid})")).unwrap_or_default();
-    format!("not counted: {what}{pid}: {}", sanitize::text(&one.why))
+    let missing = if one.counted { "not measured" } else { "not counted" };
+    format!("{missing}: {what}{pid}: {}", sanitize::text(&one.why))
 }
 
 /// How long calls took, a line for each process and GPU.
@@ -251,6 +252,7 @@ mod tests {
             uncovered: vec![Uncovered {
                 file: Text::from(b"/opt/libcuda.so.1".to_vec()),
                 function: None,
+                counted: false,
                 why: "it is locked".to_owned(),
                 pid: Some(9),
             }],

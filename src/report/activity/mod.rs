@@ -75,7 +75,7 @@ pub struct Activity {
     /// Files whose calls are counted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub libraries: Vec<CountedLibrary>,
-    /// Functions and files whose calls are not counted, and why.
+    /// Functions and files whose calls are not counted, or not measured, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub uncovered: Vec<Uncovered>,
 }
@@ -190,6 +190,10 @@ pub struct ActiveProcess {
     /// libsoftmig.so).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interception: Option<Interception>,
+    /// Whether it ended before gpumap looked for such a library: `interception` may be missing
+    /// then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interception_unseen: bool,
 }
 
 /// A call that a thread is in.

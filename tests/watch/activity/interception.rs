@@ -252,7 +252,10 @@ fn a_library_that_is_held() {
     let holder = Holder::start(&elsewhere);
     let uncovered = measuring.read().uncovered;
     let is_told = |one: &Uncovered| {
-        one.pid == Some(client.0.id()) && one.function.is_none() && one.why.contains("before the driver")
+        one.pid == Some(client.0.id())
+            && one.function.is_none()
+            && one.counted
+            && one.why.contains("before the driver")
     };
     assert!(uncovered.iter().any(is_told), "{uncovered:?}");
     drop(holder);
@@ -261,6 +264,38 @@ fn a_library_that_is_held() {
     let reading = measuring.read();
     let process = reading.processes.iter().find(|process| process.pid == client.0.id()).unwrap();
     assert_eq!(of(process, "cuLaunchKernel").calls, 4);
+}
+
+/// Make sure that a process which ended before anybody looked for such a library is told from
+/// one that has none.
+#[test]
+fn ended_before_it_was_looked_at() {
+    let Some(root) = bench::shared() else { return };
+    let bench = Bench::new(&root);
+    let mut seen = bench.start(None, &["launch:4"]);
+    let mut measuring = Measuring::start(&bench, CountingOptions::default());
+    seen.go_on();
+    measuring.measure(std::slice::from_ref(&seen));
+    let mut unseen = bench.start(Some(0), &["launch:4"]);
+    unseen.go_on();
+    let pids = [seen.0.id(), unseen.0.id()];
+    for client in [&mut seen.0, &mut unseen.0] {
+        client.kill().unwrap();
+        client.wait().unwrap();
+    }
+    let begun = Instant::now();
+    let mut processes = Vec::new();
+    while processes.len() < pids.len() {
+        let ended = |process: &ProcessActivity| pids.contains(&process.pid) && process.ended_ns.is_some();
+        processes.extend(measuring.read().processes.into_iter().filter(ended));
+        assert!(begun.elapsed() < within(20), "{processes:?}");
+        measuring.session.wait(Duration::from_millis(20), None).unwrap();
+    }
+    let told = pids.map(|pid| {
+        let its = processes.iter().find(|process| process.pid == pid).unwrap();
+        (its.intercepted.len(), its.interception_unseen)
+    });
+    assert_eq!(told, [(0, false), (0, true)]);
 }
 
 /// Make sure that one user's calls through such a library leave another one's counts exact,
