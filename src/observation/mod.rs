@@ -252,7 +252,7 @@ pub struct Program {
     pub name: Text,
     /// The kernel's tag, 16 hex digits.
     pub tag: String,
-    /// Whether its licence is GPL compatible.
+    /// Whether its licence is GPL compatible; false before Linux 4.18, which does not tell.
     pub gpl_compatible: bool,
     /// When it was loaded, RFC 3339; empty if unknown.
     pub loaded_at: Time,

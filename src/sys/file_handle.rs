@@ -1,5 +1,5 @@
-//! Handles of files: opens cgroup directories by id (open_by_handle_at(2)), and tells files
-//! apart (name_to_handle_at(2)).
+//! Handles of files: opens cgroup directories by id (open_by_handle_at(2)), tells files
+//! apart and says on which mount they are (name_to_handle_at(2)).
 
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
@@ -40,6 +40,25 @@ struct AnyHandle {
 ///
 /// `EOPNOTSUPP` from a file system that has no handles, `EINVAL` from an older kernel.
 pub fn of<Fd: AsFd>(file: Fd) -> Result<Vec<u8>, Errno> {
+    let (handle, _) = look(file, ONLY_TELLS_APART)?;
+    let length = usize::try_from(handle.bytes).map_err(|_| Errno::EOVERFLOW)?;
+    let bytes = handle.handle.get(..length).ok_or(Errno::EOVERFLOW)?;
+    Ok([&handle.kind.to_ne_bytes(), bytes].concat())
+}
+
+/// The number of the mount that an open file is on, as `/proc/self/mountinfo` has it. Since
+/// Linux 2.6.39, for cgroup2 since 4.14.
+///
+/// # Errors
+///
+/// `EOPNOTSUPP` from a file system that has no handles.
+pub fn mount<Fd: AsFd>(file: Fd) -> Result<u64, Errno> {
+    let (_, mount) = look(file, 0)?;
+    u64::try_from(mount).map_err(|_| Errno::EIO)
+}
+
+/// name_to_handle_at(2): the handle, and the number of the mount.
+fn look<Fd: AsFd>(file: Fd, flags: c_int) -> Result<(AnyHandle, c_int), Errno> {
     let room = u32::try_from(LARGEST).unwrap_or_default();
     let mut handle = AnyHandle { bytes: room, kind: 0, handle: [0; LARGEST] };
     let mut mount: c_int = 0;
@@ -52,13 +71,11 @@ pub fn of<Fd: AsFd>(file: Fd) -> Result<Vec<u8>, Errno> {
             c"".as_ptr(),
             &raw mut handle,
             &raw mut mount,
-            c_long::from(libc::AT_EMPTY_PATH | ONLY_TELLS_APART),
+            c_long::from(libc::AT_EMPTY_PATH | flags),
         )
     };
     Errno::result(got)?;
-    let length = usize::try_from(handle.bytes).map_err(|_| Errno::EOVERFLOW)?;
-    let bytes = handle.handle.get(..length).ok_or(Errno::EOVERFLOW)?;
-    Ok([&handle.kind.to_ne_bytes(), bytes].concat())
+    Ok((handle, mount))
 }
 
 /// Opens the directory of a cgroup with `O_PATH` by its id, on the file system
@@ -80,4 +97,18 @@ pub fn open(beside: &Dir, id: u64) -> Result<OwnedFd, Errno> {
     let fd = c_int::try_from(Errno::result(fd)?).map_err(|_| Errno::EBADF)?;
     // SAFETY: the kernel has just given this descriptor, nobody else has it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::stat::stat_at;
+
+    /// Make sure that the number of a mount is that of statx(2), on a tmpfs, which has handles.
+    #[test]
+    fn numbers_of_mounts() {
+        let dir = Dir::open("/dev/shm".as_ref()).unwrap();
+        let told = stat_at(&dir, c"").unwrap().mount;
+        assert!(told.is_none_or(|number| mount(&dir) == Ok(number)), "{told:?}, {:?}", mount(&dir));
+    }
 }

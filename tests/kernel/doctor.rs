@@ -434,7 +434,7 @@ fn hidden_processes() {
     let Some(_host) = host::shared() else { return };
     let script = |group: u32| {
         format!(
-            "mount -t proc -o hidepid=invisible gpumap-doctor /proc && \
+            "mount -t proc -o hidepid=2 gpumap-doctor /proc && \
              exec setpriv --reuid=65534 --regid={group} --clear-groups \"$@\""
         )
     };

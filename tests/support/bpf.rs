@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 
 use super::asm::{Asm, size};
+use super::kernel::release;
 use super::source::{MapSpec, Source};
 
 pub const MAP_CREATE: i32 = 0;
@@ -195,6 +196,8 @@ fn load_as(
     attach_type: bool,
     more: impl Fn(Attr) -> Attr,
 ) -> Result<OwnedFd, String> {
+    // Linux 4.15 and 4.16 know no types of attachments.
+    let expected = if attach_type && release() >= (4, 17) { ATTACH_CGROUP_DEVICE } else { 0 };
     let load = |log: &mut [u8]| {
         let license: &[u8] = if gpl { b"GPL\0" } else { b"Apache\0" };
         let mut attr = Attr::new()
@@ -203,7 +206,7 @@ fn load_as(
             .pointer(8, bytes.as_ptr())
             .pointer(16, license.as_ptr())
             .bytes(48, name.as_bytes())
-            .u32(68, if attach_type { ATTACH_CGROUP_DEVICE } else { 0 });
+            .u32(68, expected);
         attr = more(attr);
         if !log.is_empty() {
             attr = attr.u32(24, 1).u32(28, u32::try_from(log.len()).unwrap()).pointer(32, log.as_mut_ptr());

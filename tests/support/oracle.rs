@@ -14,7 +14,9 @@
 use std::collections::HashSet;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::UnixStream;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use gpumap::model::{Device, DeviceType, Request, RequestSet};
@@ -126,6 +128,29 @@ fn unpack(bits: u8) -> RequestSet {
 /// A file system of this kind that is mounted nowhere; gone with its last
 /// descriptor.
 pub fn detached(kind: &std::ffi::CStr) -> io::Result<OwnedFd> {
+    match never_mounted(kind) {
+        Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => mounted_for_a_moment(kind),
+        detached => detached,
+    }
+}
+
+/// Before Linux 5.2.
+fn mounted_for_a_moment(kind: &std::ffi::CStr) -> io::Result<OwnedFd> {
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let place = std::env::temp_dir().join(format!("gpumap-oracle-{}", std::process::id()));
+    std::fs::create_dir_all(&place)?;
+    let name = std::ffi::CString::new(place.as_os_str().as_bytes())?;
+    // SAFETY: NUL-terminated strings.
+    check(unsafe { libc::mount(kind.as_ptr(), name.as_ptr(), kind.as_ptr(), 0, std::ptr::null()) })?;
+    let opened = std::fs::File::open(&place);
+    // SAFETY: the same.
+    check(unsafe { libc::umount2(name.as_ptr(), libc::MNT_DETACH) })?;
+    std::fs::remove_dir(&place)?;
+    opened.map(OwnedFd::from)
+}
+
+fn never_mounted(kind: &std::ffi::CStr) -> io::Result<OwnedFd> {
     const FSCONFIG_CMD_CREATE: libc::c_uint = 6;
     let null = std::ptr::null::<libc::c_char>();
     // SAFETY: plain numbers and NUL-terminated strings; each descriptor is new

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use gpumap::bytecode::Insn;
 
 use super::bpf::{self, Attr, bpf_fd};
+use super::inspect;
 
 pub const HASH: u32 = 1;
 pub const ARRAY: u32 = 2;
@@ -56,7 +57,7 @@ pub fn link(cgroup: &File, program: &OwnedFd) -> OwnedFd {
     bpf::link(cgroup, program, 0).unwrap()
 }
 
-/// An id from `fdinfo`: `prog_id`, `map_id` or `link_id`.
+/// An id from `fdinfo`: `map_id` or `link_id`.
 pub fn id(object: &OwnedFd, field: &str) -> u32 {
     let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", object.as_raw_fd())).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
@@ -64,7 +65,7 @@ pub fn id(object: &OwnedFd, field: &str) -> u32 {
 }
 
 pub fn prog_id(program: &OwnedFd) -> u32 {
-    id(program, "prog_id")
+    inspect::program(program).unwrap().id
 }
 
 pub fn mov(dst: u8, imm: i32) -> Insn {

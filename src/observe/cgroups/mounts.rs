@@ -14,6 +14,7 @@ use crate::observe::mountinfo::{self, MountLine, OWN_TABLE_LIMIT, unescape};
 use crate::observe::problems::errno_of;
 use crate::sys::absence::{OrAbsent as _, is_absence};
 use crate::sys::dir::{Dir, FileSystem, read_all};
+use crate::sys::file_handle;
 use crate::sys::retry::again;
 use crate::sys::stat::stat_at;
 
@@ -204,8 +205,11 @@ fn mount_id(dir: &Dir, proc: &Path) -> Result<Option<u64>, Errno> {
         Ok(Some(file)) => file,
         Ok(None) => return Ok(None),
         // Before Linux 5.14 it is root's where a process is not dumpable, as gpumap is not
-        // with capabilities of its file: statx(2) has the number, too.
-        Err(Errno::EACCES) => return stat_at(dir, c"")?.mount.map(Some).ok_or(Errno::EACCES),
+        // with capabilities of its file. statx(2) has the number too, since Linux 5.8.
+        Err(refused @ Errno::EACCES) => {
+            let number = stat_at(dir, c"")?.mount.map_or_else(|| file_handle::mount(dir), Ok);
+            return number.map_or(Err(refused), |number| Ok(Some(number)));
+        }
         Err(errno) => return Err(errno),
     };
     let mut text = Vec::new();
