@@ -38,8 +38,8 @@ impl Interception {
     }
 
     /// Adds to a reading what is known of its processes, and looks for libraries of
-    /// those that are new in it. Those that have ended can no longer be looked at. Needs Linux 5.15 with BTF where one has such a
-    /// library.
+    /// those that are new in it. Those that have ended can no longer be looked at. Needs
+    /// Linux 5.15 with BTF where one has such a library.
     ///
     /// # Errors
     ///
